@@ -181,8 +181,8 @@ def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str
         "lines, in pixels; the time is graphrt's layout, in milliseconds of CPU, the least of "
         f"{_TURNS}. `bench/graphs` has graphs for this page: two of 60 and 200 nodes at "
         "random, a guard around two models, and a pipeline for images of 20 nodes; all "
-        "others are examples. In `judge`, ELK turns a line that is no back edge, which brings the "
-        "third model forward.",
+        "others are examples. In `judge`, ELK turns a line that is not a back edge, which brings "
+        "the third model forward.",
         "",
         "| graph | nodes | crossings, ELK's | length, ELK's | ratio | size, ELK's | ms |",
         "|---|---|---|---|---|---|---|",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def register_all(registry: Registry) -> None:
-    """Add every family's calculators, and those of all installed tasks, to a registry.
+    """Add the calculators of every family and of all installed tasks to a registry.
 
     A family is imported only when a graph names one of its nodes.
     """

@@ -18,7 +18,7 @@
     + RunError                  a run has failed, with one or more of the above
 
 MediaPipe's Python binding raises ``ValueError`` for INVALID_ARGUMENT and ``RuntimeError`` for the
-rest; every error here is a ``RuntimeError``, and those of INVALID_ARGUMENT are ``ValueError`` too,
+rest; every error here is a ``RuntimeError``; errors of INVALID_ARGUMENT are ``ValueError`` too,
 so code written against either catches them. ``code`` is transport-free: fronts map it to theirs.
 Every error survives pickling, because errors cross process boundaries.
 """

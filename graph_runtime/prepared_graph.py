@@ -202,7 +202,7 @@ class PreparedGraph:
         self._setup.on_error = callback
 
     def set_input_stream_max_queue_size(self, stream_name: str, size: int) -> None:
-        """Limit the queues behind one graph input, from the next run on; -1 is no limit."""
+        """Limit the queues that one graph input feeds, from the next run on; -1 is no limit."""
         self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
         self._setup.stream_limits[stream_name] = size
 

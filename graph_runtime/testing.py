@@ -88,7 +88,7 @@ class CalculatorRunner:
     (``'calculator: "GateCalculator" input_stream: "ALLOW:allow" ...'``). Nothing is registered
     outside the runner.
 
-    The connected ports are those of the node's text. Without a text, typed ports connect all
+    The node's text names the connected ports. Without a text, typed ports connect all
     required inputs, every optional input that was pushed to, and all outputs (the first of a
     ``multiple`` one). A calculator that declares its ports in ``contract`` gets the inputs that
     were pushed to, and needs ``outputs``.

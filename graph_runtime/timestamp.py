@@ -104,7 +104,7 @@ def as_value(timestamp: SupportsIndex) -> int:
     value = operator.index(timestamp)
     if not MIN < value < MAX:
         raise ValueError(
-            f"{value} is no ordinary timestamp: it must lie strictly between Timestamp.MIN and "
+            f"{value} is not an ordinary timestamp: it must lie strictly between Timestamp.MIN and "
             f"Timestamp.MAX; write the special values by name, such as Timestamp.PRESTREAM"
         )
     return value

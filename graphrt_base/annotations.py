@@ -80,7 +80,7 @@ def _resolved(
         return Annotated[(new[0], *hint.__metadata__)]
     try:
         return hint.copy_with(new) if hasattr(hint, "copy_with") else origin[new]
-    except TypeError:  # a form whose arguments are no types, as of Literal
+    except TypeError:  # a form whose arguments are not types, as of Literal
         return hint
 
 

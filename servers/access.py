@@ -33,7 +33,7 @@ from calculators.kit.seen_files import SeenFiles
 from graph_runtime import Code
 from graphrt_base.regular_file import DescriptorsExhaustedError
 
-#: Seconds between two looks at a file.
+#: Seconds between two checks of a file.
 LOOK_SECONDS: Final = 1.0
 
 
@@ -65,6 +65,7 @@ async def follow(followed: Iterable[Followed]) -> None:
 async def _follow(followed: Followed) -> None:
     answers = True
     while True:
+        # No signal and no restart: certificates are renewed while a server runs (decision 0039).
         await asyncio.sleep(LOOK_SECONDS)
         try:
             await in_file_thread(followed.owner, followed.read_again)
@@ -121,10 +122,10 @@ class ApiKeys:
     def of_file(cls, path: Path) -> Self:
         """Read a file with one key per line; empty lines and lines that begin with ``#`` are none.
 
-        ``priority=N`` behind a key is its `ClientIdentity.priority`.
+        ``priority=N`` after a key is its `ClientIdentity.priority`.
 
         Raises:
-            KeyFileError: the file cannot be read, has no key, or has a line that is no key.
+            KeyFileError: the file cannot be read, has no key, or has a line that is not a key.
         """
         seen = SeenFiles()
         return cls(_read(path, seen), path, seen)
@@ -173,7 +174,7 @@ class ApiKeys:
                 return
             self._priorities = _read(self._path, seen)
         except DescriptorsExhaustedError as error:
-            problem = f"{self._path}: {error}"  # nothing was seen: the next look reads
+            problem = f"{self._path}: {error}"  # nothing was seen: the next check reads
         except KeyFileError as error:
             # A file that is being written, or was deleted by mistake, neither opens the server nor
             # locks its clients out.
@@ -199,7 +200,7 @@ def _read(path: Path, seen: SeenFiles) -> dict[bytes, int]:
     try:
         return _keys(data.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:
-        raise KeyFileError(f"{path}: this is no text, so it has no keys") from None
+        raise KeyFileError(f"{path}: this is not text, so it has no keys") from None
 
 
 def _keys(text: str, source: str) -> dict[bytes, int]:
@@ -211,8 +212,8 @@ def _keys(text: str, source: str) -> dict[bytes, int]:
         key, *settings = line.split()
         if _KEY.fullmatch(key) is None or any(not each.startswith(_PRIORITY) for each in settings):
             raise KeyFileError(
-                f"{source}: line {number} is no key: a key has 1 to {MAX_KEY} letters, digits and "
-                f"signs of ASCII, and no space; only {_PRIORITY}N may follow it"
+                f"{source}: line {number} is not a key: a key has 1 to {MAX_KEY} letters, digits "
+                f"and signs of ASCII, and no space; only {_PRIORITY}N may follow it"
             )
         keys[digest_of(key)] = _priority(settings, f"{source}: line {number}")
     if not keys:
@@ -227,7 +228,7 @@ def _priority(settings: Sequence[str], where: str) -> int:
     is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(HIGHEST_PRIORITY))
     if len(settings) > 1 or not is_number or not 1 <= int(value) <= HIGHEST_PRIORITY:
         raise KeyFileError(
-            f"{where}: {_PRIORITY} behind a key takes one number from 1 to {HIGHEST_PRIORITY}; "
+            f"{where}: {_PRIORITY} after a key takes one number from 1 to {HIGHEST_PRIORITY}; "
             f"keys without it have {NORMAL_PRIORITY}"
         )
     return int(value)
@@ -319,7 +320,7 @@ class TlsFiles:
                 return
             self._newest, self._pair = self._read(seen)
         except DescriptorsExhaustedError as error:
-            problem = f"{self._certificate}: {error}"  # nothing was seen: the next look reads
+            problem = f"{self._certificate}: {error}"  # nothing was seen: the next check reads
         except TlsError as error:
             problem, self._seen = str(error), seen
         else:

@@ -1,6 +1,6 @@
 """Calculators that every graph can use: passing on, gating, joining, looping, switching, sampling.
 
-The names and behaviour are those of MediaPipe's ``calculators/core``.
+Names and behaviour follow MediaPipe's ``calculators/core``.
 """
 
 from __future__ import annotations

@@ -342,7 +342,7 @@ _ASYNC = 1
 class PacketThinnerCalculator(Calculator):
     """Drops packets so that at most one is left per period.
 
-    ASYNC: after a packet is sent, those of the following period are dropped. SYNC: periods are
+    ASYNC: after a packet is sent, packets of the following period are dropped. SYNC: periods are
     centred at start_time + i * period; of each, the packet nearest to the centre is sent (of two
     equally near, the later).
 

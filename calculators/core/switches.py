@@ -427,7 +427,7 @@ def _add_switch(
     """Add the demux or mux node, with all inputs that can select the channel.
 
     Inputs that the container does not connect are removed when the subgraph is expanded. The
-    options stand where those of the ``container`` do.
+    options replace the options of the ``container``.
     """
     node = config.node.add(calculator=calculator)
     own_options = type(options)()

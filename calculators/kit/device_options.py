@@ -26,7 +26,7 @@ def device_problem(device: str) -> str:
         if match is None or match[1] not in _KNOWN:
             near = did_you_mean(part.strip(), _KNOWN)
             return (
-                f'"{part.strip()}" is no device of OpenVINO: they are {", ".join(_KNOWN[:7])}, '
+                f'"{part.strip()}" is not a device of OpenVINO: they are {", ".join(_KNOWN[:7])}, '
                 f"one of several GPU.1, and combinations such as AUTO:GPU,CPU.{near}"
             )
     return ""

@@ -57,6 +57,7 @@ async def in_file_thread(
     turns = _turns()
     async with turns.semaphore:
         if what in turns.hanging:
+            # A graph that is reloaded every second would add a thread each time.
             raise FilesNotAnsweringError(f"{what} still do not answer: {_ADVICE}")
         if len(turns.hanging) >= _MOST_HANGING:
             raise FilesNotAnsweringError(
@@ -110,6 +111,8 @@ class _BegunWork(Generic[T]):
         self.thread: int | None = None
         self._work = work
         self.future.set_running_or_notify_cancel()
+        # Threads of the runtime's cache are daemons: a read of a lost network mount would keep the
+        # process from ending otherwise.
         THREADS.start(self._run, "graphrt-files")
 
     def _run(self) -> None:
@@ -133,6 +136,8 @@ class _BegunWork(Generic[T]):
 
 def _for_future(error: BaseException) -> BaseException:
     """Return an exception that a future can have: its waiter would wait for ever otherwise."""
+    # `Future.set_exception` of asyncio refuses StopIteration with a TypeError, in a callback that
+    # nobody awaits.
     if isinstance(error, StopIteration):
         failure = RuntimeError(f"the call raised {reason_of(error)}")
         failure.__cause__ = error

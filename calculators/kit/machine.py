@@ -45,6 +45,8 @@ def usable_processors() -> int:
     """
     count = affinity_processors()
     try:
+        # With more threads than its quota, a container stops all threads of a step for the rest of
+        # each period.
         quota, period = _QUOTA.read_text(encoding="ascii").split()[:2]
         count = min(count, math.ceil(int(quota) / int(period)))
     except (OSError, ValueError):

@@ -78,6 +78,8 @@ def sample_of(path: Path) -> str:
 def _add_file(digest: hashlib.blake2b, path: Path) -> None:
     with open_regular_file(path) as file:
         status = os.fstat(file.fileno())
+        # Not the path: a model on a share, or moved, is the same model. The samples may miss a
+        # change in between; the time does not.
         digest.update(f"{path.name} {status.st_mtime_ns}\0".encode())
         _add_content(digest, file)
 
@@ -178,6 +180,8 @@ class ModelCache:
             if found is not None:
                 if _is_complete(path):
                     with contextlib.suppress(OSError):  # others may own it, or it is read-only
+                        # The entries that were used longest ago go first, and access times are off
+                        # on most mounts.
                         os.utime(path / MANIFEST)
                     return CacheEntry(self, path, found, is_complete=True)
                 os.close(found)
@@ -185,7 +189,7 @@ class ModelCache:
             path.mkdir(parents=True, exist_ok=True)
             made = _locked(path, fcntl.LOCK_EX)
             if made is None or _is_complete(path):
-                # It was removed or completed between the two looks: a moment later all is clear.
+                # It was removed or completed between the two checks: the next check decides.
                 if made is not None:
                     os.close(made)
                 raise BeingMade
@@ -216,6 +220,7 @@ class ModelCache:
             )
 
     def _check_room(self, expected_bytes: int) -> None:
+        # A model that cannot stay would push all others out first.
         if self.most_bytes and expected_bytes > self.most_bytes:
             raise OSError(f"a model needs {expected_bytes} bytes, more than --cache_dir_size")
         there = self.directory
@@ -308,6 +313,8 @@ class CacheEntry:
             draft = self.path / f"{MANIFEST}.new"
             draft.write_text(json.dumps({"files": files}), encoding="utf-8")
             _sync(draft)
+            # Last of all: a crash before leaves a folder without a manifest, which is no entry
+            # (decision 0051).
             draft.rename(self.path / MANIFEST)
             _sync(self.path)
         except OSError as error:
@@ -437,6 +444,7 @@ def hold_compiled(
         None: compile without a cache. The operator's properties name another cache, the directory
         cannot be used, or another process compiles the same model now.
     """
+    # Operators who name OpenVINO's own cache keep it, unbounded as it is.
     if PROPERTY in properties:
         return None
     found = list(files)
@@ -444,7 +452,7 @@ def hold_compiled(
         key = key_of(found, device, sorted(properties.items()), *options)
         size = sum(file.stat().st_size for file in found)
         return cache.hold(_KIND, key, int(size * _GROWTH))
-    except (BeingMade, OSError):  # a file that cannot be read is reported by whoever loads it
+    except (BeingMade, OSError):  # loading reports a file that cannot be read
         return None
 
 

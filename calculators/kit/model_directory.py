@@ -15,13 +15,13 @@ def find_model_directory(models_path: str, graph: Path) -> Path:
     """Return the directory, absolute; ``graph`` is the directory of the graph.
 
     Raises:
-        ResourceError: it is no directory.
+        ResourceError: it is not a directory.
     """
     directory = Path(graph, models_path).absolute()
     if not directory.is_dir():
         raise ResourceError(
-            f'models_path: "{models_path}" is no directory; it is relative to the directory of the '
-            "graph, or absolute"
+            f'models_path: "{models_path}" is not a directory; it is relative to the directory of '
+            "the graph, or absolute"
         )
     return directory
 
@@ -30,7 +30,7 @@ def read_checked_json(file: Path) -> Mapping[str, Any]:
     """Return the JSON object in a file of the model; {} if there is no file, or no object in it.
 
     Raises:
-        ResourceError: the file cannot be read, or is no JSON.
+        ResourceError: the file cannot be read, or is not JSON.
     """
     try:
         value = json.loads(read_regular_file(file, MODEL_FILE_BYTES))

@@ -53,6 +53,8 @@ class SeenFiles:
         except ValueError as error:
             self._seen[key] = type(error).__name__
             raise
+        # The digest of the very bytes that were read: a digest taken before could be of another
+        # content (decision 0092).
         self._seen[key] = _digest(data)
         return data
 
@@ -181,6 +183,8 @@ class _Contents:
                 return f"no regular file: {stat.S_IFMT(status.st_mode)}"
             marks = _marks(status)
             if status.st_size > _LARGEST_READ:
+                # A model of gigabytes is not read at every poll; a touched file of this size counts
+                # as changed (decision 0092).
                 return " ".join(map(str, marks))
             known = self._known.get(path)
             is_same = known is not None and known.marks == marks
@@ -196,6 +200,7 @@ class _Contents:
             return type(error).__name__
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
+        # Times are coarse: two changes within one second may have the same (decision 0037).
         self._known[path] = _Known(marks, digest, seen_at, now - seen_at > _SETTLING_SECONDS)
         return digest
 

@@ -392,7 +392,7 @@ class GenerationRequest:
             object.__setattr__(self.form, "format", frozen(self.form.format))
 
     def _check_sampling(self) -> None:
-        """Check the members of ``sampling`` together, as a model would those of a client.
+        """Check the members of ``sampling`` together, as a model checks a client's.
 
         Raises:
             AuthorMistake: a model would blame the client for one.

@@ -80,7 +80,7 @@ def json_problem(value: object, depth: int = 0) -> str:
     if value is None or isinstance(value, bool | int):
         return ""
     if isinstance(value, float):
-        return "" if math.isfinite(value) else f"has {value}, which is no number of JSON"
+        return "" if math.isfinite(value) else f"has {value}, which is not a number of JSON"
     if depth >= _DEEPEST:
         return f"has values nested more than {_DEEPEST} levels deep"
     if isinstance(value, Mapping):

@@ -118,7 +118,7 @@ def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expressio
     try:
         tree = _parser.parse(pattern, re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:
-        raise PatternError(f"{place}: {pattern!r} is no regular expression: {error}") from None
+        raise PatternError(f"{place}: {pattern!r} is not a regular expression: {error}") from None
     flags = tree.state.flags
     if flags & re.ASCII:
         raise PatternError(f"{place}: {pattern!r} has the flag a; write [0-9] for \\d and the like")

@@ -382,8 +382,8 @@ _BEGINNINGS: Final = tuple(f"{prefix}/" for prefix in PREFIXES)
 def endpoint_of(uri: str) -> LlmEndpoint:
     """Return the endpoint of a path, with or without a query.
 
-    The match is exact, but for paths that end in ``tokenize``: OpenVINO Model Server answers all.
-    Those of another task have an answer of another form, and are left to its models.
+    Paths match exactly. Paths that end in ``tokenize`` all match, as in OpenVINO Model Server,
+    except those that another task declares: its models answer them in a form of their own.
 
     Raises:
         RequestError: NOT_FOUND, with the paths that language models answer.

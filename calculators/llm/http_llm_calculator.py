@@ -63,6 +63,8 @@ class HttpLLMCalculator(Calculator):
 
     @classmethod
     def update_contract(cls, contract: CalculatorContract) -> None:
+        # OVMS's graphs have this back edge, so a stream is a turn of the graph's loop per piece of
+        # text (decision 0033).
         contract.set_apart("LOOPBACK")
 
     def open(self, cc: CalculatorContext) -> None:
@@ -98,10 +100,14 @@ class HttpLLMCalculator(Calculator):
             cc.emit(self.response, events, at=self._time)
         if not answer.is_finished:
             cc.emit(self.next_turn, True, at=self._time)
+            # A wall clock that steps back must not break the stream: each timestamp is later than
+            # the last (decision 0028).
             self._time = max(time.time_ns() // 1000, self._time + 1)
 
     def close(self, cc: CalculatorContext) -> None:
         if self._answer is not None:
+            # `close` is called for each end of a run, so a graph that fails stops its generation
+            # too.
             self._answer.cancel()
 
     # Decision 0048: no coroutine of its own, the caller awaits the answer itself.
@@ -113,7 +119,8 @@ class HttpLLMCalculator(Calculator):
         """
         from calculators.llm.api.neutral_request import neutral_request
 
-        # Child processes take turns by client, whom they find by the task's record.
+        # Questions to child processes wait in turns by client (decision 0019). The queue reads the
+        # client from the record of the current task.
         set_current_record(payload.record)
         self._client = payload.client
         servable = self._servable

@@ -218,7 +218,7 @@ class LLMCalculator(Calculator):
 
     ``COUNT`` takes requests to count tokens, which are answered on ``HTTP_RESPONSE_PAYLOAD``.
 
-    Options are those of `HttpLLMCalculator`, and ``first_token_seconds``.
+    Options: as `HttpLLMCalculator`, and ``first_token_seconds``.
 
     ::
 
@@ -299,7 +299,8 @@ class LLMCalculator(Calculator):
         """Submit a request, and return the first items of its answer."""
         if request.refusal is not None:
             return refusal_deltas(request, request.refusal.text, request.refusal.category)
-        # Child processes take turns by client, whom they find by the task's record.
+        # Questions to child processes wait in turns by client (decision 0019). The queue reads the
+        # client from the record of the current task.
         set_current_record(request.record)
         stopping = _Stopping()
         cc.emit(self.deltas, Deltas((Submitted(stopping.stop, self._node),)), at=self._time)

@@ -171,7 +171,7 @@ def files_known_now(
 
 
 def _draft_file(engine: EngineSettings) -> Path | None:
-    """Return the GGUF file of the draft model; None if it is no file."""
+    """Return the GGUF file of the draft model; None if it is not a file."""
     path = None if engine.draft is None else Path(engine.draft.path)
     return path if path is not None and path.is_file() else None
 

@@ -41,7 +41,7 @@ def pdf_text(content: str) -> str:
     """Return the text of a PDF file that is written in Base64, page after page.
 
     Raises:
-        PdfError: it is no PDF, broken, encrypted or too large, or has no text.
+        PdfError: it is not a PDF, broken, encrypted or too large, or has no text.
     """
     try:
         data = base64.b64decode(content, validate=True)
@@ -50,7 +50,7 @@ def pdf_text(content: str) -> str:
     if len(data) > MAX_BYTES:
         raise PdfError(f"has {len(data)} bytes, which are more than the maximum {MAX_BYTES}")
     if b"%PDF-" not in data[:1024]:
-        raise PdfError("is no PDF file: it does not begin as one")
+        raise PdfError("is not a PDF file: it does not begin as one")
     import pypdf
     from pypdf.errors import DependencyError, LimitReachedError
 

@@ -286,6 +286,8 @@ class LlmServable:
             if checked.model in self._adapters:
                 settings = msgspec.structs.replace(settings, adapter=checked.model)
             if is_guided:
+                # Proven elsewhere first: a bad grammar raises out of the engine's step and ends it
+                # for all requests (decision 0013).
                 settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
@@ -304,6 +306,8 @@ class LlmServable:
                     )
                 )
         if self.sees_images:
+            # Each sample is a request of its own (decision 0010), so its images travel once for
+            # each.
             _check_pixels(parts)
         if request.client.is_disconnected:
             raise Cancelled
@@ -343,6 +347,8 @@ class LlmServable:
     ) -> EngineGeneration:
         """Submit the parts of a request to the engine that can answer it."""
         scoring = self.model.processes.scoring
+        # An engine that keeps prompts does not compute the kept part again, so it has no
+        # log-probabilities of it (decision 0090).
         if scoring is None or not (settings.echo and settings.logprobs):
             return self.engine.submit(parts)
         if scoring.unfinished >= self.limits.queue:
@@ -366,7 +372,7 @@ class LlmServable:
                     will_be_cut=will_be_cut,
                 )
             except RequestError as error:
-                # A template fails with what is no JSON schema, whose own error says more.
+                # A template fails with what is not a JSON schema, whose own error says more.
                 if error.code is Code.INVALID_ARGUMENT and request.tools.items:
                     await self.with_grammar(request.settings, request, "")
                 if api is not Api.CHAT:
@@ -541,12 +547,15 @@ class LlmServable:
             RequestError: an id is not in the vocabulary, which the engine does not check.
         """
         size = len(self.tokens.pieces)
+        # openvino-genai accepts ids out of range and generates nonsense or worse.
         if ids and not 0 <= min(ids) <= max(ids) < size:
             place = next(place for place, each in enumerate(ids) if not 0 <= each < size)
             raise RequestError(
                 f"token id {ids[place]} is not in the vocabulary, which has {size} tokens",
                 param=f"{param}[{place}]",
             )
+        # array and not numpy: `graphrt validate` imports this module's neighbours without numpy
+        # (decision 0080).
         return array("q", ids).tobytes()
 
     async def with_grammar(

@@ -176,7 +176,7 @@ def _is_encoder(path: Path) -> bool:
 
     try:
         return pooling_of(GgufFile(path)) != ""
-    except (OSError, ResourceError):  # whoever loads it says more
+    except (OSError, ResourceError):  # loading the model reports it with more detail
         return False
 
 

@@ -391,5 +391,5 @@ def _pattern(labels: list[str]) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{label})|{re.escape(label)}" for label in labels))
     except re.error as error:
         raise GraphError(
-            f"an allowed label is no regular expression: {error}", code=Code.INVALID_ARGUMENT
+            f"an allowed label is not a regular expression: {error}", code=Code.INVALID_ARGUMENT
         ) from error

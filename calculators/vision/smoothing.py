@@ -154,7 +154,7 @@ class _Filter(Protocol):
 class LandmarksSmoothingCalculator(Calculator):
     """Filters x, y and z of landmarks over time; visibility and presence pass.
 
-    Where another input has a packet and the landmarks have none, the filters begin anew.
+    The filters start over where another input has a packet and the landmarks have none.
 
     Inputs:
         NORM_LANDMARKS (`Landmarks`) with IMAGE_SIZE (tuple: width and height), or

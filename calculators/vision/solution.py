@@ -290,7 +290,7 @@ class Solution(ABC, Generic[Result]):
 
         Raises:
             TypeError, ValueError: the image or the timestamp cannot be used; the graph goes on.
-            RunError: the graph has failed; the next image begins anew.
+            RunError: the graph has failed; the next image starts a new run.
         """
         time = self._add(image, timestamp)
         try:
@@ -421,7 +421,7 @@ class Solution(ABC, Generic[Result]):
         self._time = 0
 
     def close(self) -> None:
-        """End the graph. The next image begins anew."""
+        """End the graph. The next image starts a new run."""
         if self._is_running:
             self._is_running = False
             self._graph.close()

@@ -248,7 +248,7 @@ class Pose(Solution[PoseLandmarks]):
             smooth_segmentation: the mask flickers less; not in static_image_mode.
             min_detection_confidence: detections with a lower score are left out.
             min_tracking_confidence: below it the person is lost, and the detector runs again.
-            follows_graph: all options are those of the graph. MediaPipe's Python API loses two of
+            follows_graph: all options come from the graph. MediaPipe's Python API loses two of
                 them: landmarks are refined in a larger window, and masks are not smoothed.
         """
         _check_choice("model_complexity", model_complexity, (0, 1, 2))
@@ -357,7 +357,7 @@ class Holistic(Solution[HolisticLandmarks]):
         *,
         follows_graph: bool = False,
     ) -> None:
-        """Arguments as those of `Pose`; refine_face_landmarks as that of `FaceMesh`."""
+        """Arguments as for `Pose`; refine_face_landmarks as for `FaceMesh`."""
         _check_choice("model_complexity", model_complexity, (0, 1, 2))
         pose = "poselandmarkcpu__"
         landmarks = f"{pose}poselandmarkbyroicpu__tensorstoposelandmarksandsegmentation"

@@ -102,7 +102,7 @@ class TfLiteTensorsToDetectionsCalculator(FixedOrderDetector):
         finished boxes, classes, scores and their number.
     Outputs: DETECTIONS (list of mediapipe.Detection).
     Input side packets: ANCHORS (list of mediapipe.Anchor, optional).
-    Options (mediapipe.TfLiteTensorsToDetectionsCalculatorOptions): as those of
+    Options (mediapipe.TfLiteTensorsToDetectionsCalculatorOptions): as
         TensorsToDetectionsCalculator, without box_format, allow_classes and the orders of tensors.
 
     ::

@@ -91,7 +91,7 @@ class Calculator:
             outputs. None: nothing is promised beyond packets and explicit bounds.
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler this calculator is written for.
-        sync_sets: inputs that are waited for together, such as ``(("LOOPBACK",),)``; the inputs
+        sync_sets: inputs that a call waits for together, such as ``(("LOOPBACK",),)``; the inputs
             that no set names form one more. A graph then needs neither an input stream handler
             for the node nor ``back_edge`` for an input that is alone in its set.
         settles_outputs: every call settles all outputs, by bounds that it sets itself. Only checks

@@ -387,7 +387,7 @@ class CalculatorContext:
     def options(self, options_type: Any) -> Any:
         """The node's options as a message or dataclass of this type, or by a message's name.
 
-        Reads them anew at every call: keep the result.
+        Reads them at every call: keep the result.
         """
         return options_of_node(self._node.plan.config, options_type)
 

@@ -127,7 +127,7 @@ class CalculatorContract:
         process_timestamp_bounds: call ``process`` for settled timestamps without packets too.
         input_stream_handler: name of the handler, unless the graph names one.
         input_stream_handler_options: its ``MediaPipeOptions``, or None.
-        sync_sets: the inputs that are waited for together, set by set, unless the graph names a
+        sync_sets: the inputs that a call waits for together, set by set, unless the graph names a
             handler. Inputs that no set names form one more; a set may name inputs that the graph
             does not connect. No handler may wait for inputs of different sets together.
         apart: inputs that must be alone in their set, which the graph has to say: see `set_apart`.
@@ -175,7 +175,7 @@ class CalculatorContract:
         self.service_requests[service.key] = ServiceRequest(service, optional)
 
     def set_apart(self, key: PortKey) -> None:
-        """Refuse graphs in which this input is waited for together with others.
+        """Refuse graphs in which calls wait for this input together with others.
 
         For a loop that the node itself feeds: under the default handler it would never run. A node
         whose graphs run in MediaPipe or OpenVINO Model Server too calls this, because they wait for

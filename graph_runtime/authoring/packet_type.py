@@ -5,9 +5,9 @@ the same as another port, or none. Types are Python types; the scalar ones are n
 MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As in MediaPipe, types
 are not converted: a ``float`` stream refuses a ``bool`` or ``int`` packet.
 
-A class may stand for others, which its attribute ``stands_for`` names: whoever takes its instances
-takes theirs too. So a list of landmarks may be an array in one branch of a graph and MediaPipe's
-message in another, and both may come together.
+A class may stand for others, which its attribute ``stands_for`` names: a port that takes its
+instances takes theirs too. So a list of landmarks may be an array in one branch of a graph and
+MediaPipe's message in another, and both may come together.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def value_type_name(value: Any) -> str:
 
 
 def _stood_for(spec: Any) -> tuple[type, ...]:
-    """Return the classes whose instances are as good as those of ``spec``."""
+    """Return the classes whose instances are as good as instances of ``spec``."""
     found: tuple[type, ...] = getattr(spec, "stands_for", ())
     return found
 

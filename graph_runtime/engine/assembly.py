@@ -60,6 +60,7 @@ def make_run(
     if given or plan.side_packet_types:
         _check_side_packets(plan, given)
     services = setup.services
+    # The plan knows: without services a run makes no call for them (decision 0048).
     if plan.requests_services:
         _complete_services(plan, services, setup.allows_default_services)
 
@@ -222,6 +223,8 @@ def _check_side_packets(plan: ValidatedGraph, given: Mapping[str, Packet]) -> No
             )
         elif name in plan.side_packet_types:
             kind = plan.side_packet_types[name][0]
+            # One comparison for the usual case, without a call for each side packet of a request
+            # (decision 0048).
             if type(packet.payload) is kind.quick:
                 continue
             try:

@@ -111,6 +111,8 @@ class Flow:
         """Propagate the outputs of one call at input timestamp ``time``."""
         for shard in context.output_list:
             packets = shard.packets
+            # Most outputs of a call are empty. Skipping them here took 6 of 510 calls from a
+            # request (decision 0048).
             if not packets and shard.updated_bound == _UNSET and shard.stream.offset is None:
                 continue  # nothing was sent, and nothing is promised
             if len(packets) == 1 and not shard.closed:
@@ -126,6 +128,8 @@ class Flow:
                     continue
             self.propagate_shard(shard, time)
 
+    # The only exception to rule (2): a node that speaks sentence by sentence needs no loop of
+    # packets for it (decision 0053). MediaPipe has no such call.
     def flush(self, context: CalculatorContext) -> None:
         """Propagate the outputs of a call that goes on. The offset takes effect when it returns."""
         for shard in context.output_list:
@@ -150,12 +154,16 @@ class Flow:
                     continue
             if packets or shard.updated_bound != _UNSET or shard.stream.offset is not None:
                 self.propagate_shard(shard, time)
+        # A chain of nodes runs this for each packet: 1.37 us per node before it was written so,
+        # 1.27 since (decision 0068).
         stream = node.sole_input
         queue = stream.queue
         if queue:
             if self.errors:
                 node.in_flight = 0
                 return
+            # Without the handler: each packet of a sole input is an input set, and asking cost a
+            # function call per packet (decisions 0048, 0068).
             packet = queue.popleft()
             input_shard = context.input_list[stream.place]
             input_shard.packet = packet
@@ -223,6 +231,7 @@ class Flow:
         stream.num_packets += 1
         for mirror in stream.mirrors:
             node = mirror.direct
+            # Past the queue: the packet would be put into it and taken out again at once.
             if node is not None and node.is_idle and time >= mirror.bound:
                 mirror.bound = time + 1
                 context = node.context
@@ -342,6 +351,7 @@ class Flow:
         if not ts.is_range_value(bound):
             return
         node.is_scheduling = True
+        # Recursion would end at Python's limit in a chain of a thousand nodes.
         stack = [(node, self._moved_receivers(node, bound))]
         while stack:
             node, receivers = stack[-1]
@@ -433,6 +443,9 @@ class Flow:
                     if sole is not None and not node.is_parallel:
                         node.sole_input = sole
                         node.is_fast = context.input_list[sole.place].packet.payload is not EMPTY
+                        # The back edge of a language model is left once its request has been read;
+                        # before, the handler was asked once more (16 calls of a chat, decision
+                        # 0048).
                         node.becomes_fast = not node.is_fast
                 allowance -= 1
                 continue
@@ -503,6 +516,8 @@ class Flow:
         """The calculator's ``source_process_order``; None after a failure, which is recorded."""
         try:
             return index(node.calculator.source_process_order(node.context))
+        # SystemExit too: `sys.exit()` in an author's code used to end the server with all its
+        # models (decision 0092).
         except BaseException as error:
             self._log.record_call(node, "SourceProcessOrder", error)
             raise_interrupt(error)

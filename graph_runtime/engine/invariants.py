@@ -53,7 +53,7 @@ def _check_streams(scheduler: Scheduler, node: Node) -> None:
     for output in node.outputs:
         _require(5, not output.closed or output.bound == ts.DONE, f"{output.name} closed early")
         for mirror in output.mirrors:
-            # A receiver that refused a packet, which is an error of the graph, stays behind.
+            # A receiver that refused a packet, which is an error of the graph, keeps its old bound.
             if not mirror.closed and mirror.is_timed and not scheduler.errors:
                 # A receiver may be ahead: taking a packet moves its bound past the packet.
                 _require(2, mirror.bound >= output.bound, f"{output.name} -> {mirror.bound}")

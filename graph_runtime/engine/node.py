@@ -46,7 +46,7 @@ class Node:
             end in `Flow.finished_simple`.
         becomes_fast: it will be once the call in flight ends, which has the last packet of another
             input.
-        is_resent: its side packets are those of the last run, and its calculator stays unopened.
+        is_resent: its side packets are the last run's, and its calculator stays unopened.
         missing: number of headers and side packets that its ``open`` waits for.
         watches_queues: its handler wants to know when packets have been queued.
         context: the context of a serial node's calls; parallel nodes have one context per call.
@@ -155,8 +155,12 @@ class Node:
                 self.missing += 1
             stream.node = self
             stream.is_timed = self.handler.is_timed
+            # `propagate_one` wakes no thread pool, so only nodes of the driver's own queue take
+            # packets past theirs.
             if self.is_simple and queue.is_pumped and stream.checker is None:
                 stream.direct = self
+        # A new one for each run, as MediaPipe promises its authors; keeping objects between runs
+        # was left out for that (decision 0048).
         self.calculator: Calculator = plan.calculator_class()
         for descriptor, value in plan.options:
             descriptor.bind(self.calculator, value)
@@ -208,6 +212,8 @@ class Node:
         """The graph's counter of this name."""
         counter = self.counters.get(name)
         if counter is None:
+            # setdefault is atomic: nodes in pools make counters at the same time, without the
+            # graph's lock.
             counter = self.counters.setdefault(name, Counter(name))
         return counter
 

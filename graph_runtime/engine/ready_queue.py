@@ -46,7 +46,7 @@ class ReadyQueue:
     def __init__(self, executor: str, is_pumped: bool) -> None:
         self.executor = executor
         self.is_pumped = is_pumped
-        #: By key.
+        #: The nodes of this queue by their key in `heap`.
         self.nodes: dict[int, Node] = {}
         self.heap: list[int] = []
         self.opens: list[int] = []

@@ -279,6 +279,8 @@ class Run:
                 try:
                     result = node.calculator.close(node.context)
                     if inspect.isawaitable(result):
+                        # The application's thread may have no event loop, or one that it blocks
+                        # just now.
                         asyncio.run_coroutine_threadsafe(
                             _awaited(result), coroutine_loop()
                         ).result()
@@ -322,6 +324,7 @@ class Run:
 
     def _has_silence(self) -> bool:
         """True if a stream had no packets, or a node holds packets that will never be taken."""
+        # A list: a generator costs a request more than the list does.
         if 0 in [stream.num_packets for stream in self.streams.values()]:
             return True
         for node in self.scheduler.nodes:
@@ -377,6 +380,8 @@ class Run:
             if not node.inputs and not node.outputs and node.was_opened
         }
 
+    # Loaded objects are frozen and collections are rare (decision 0034), so the packets of a
+    # request would stay for minutes.
     def release_cycles(self) -> None:
         """Break the reference cycles, so that the run and its packets are freed with the graph.
 

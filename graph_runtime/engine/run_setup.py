@@ -25,8 +25,7 @@ class RunSetup:
         executors: by name; they take the place of the plan's.
         services: the provided objects, by the key of their service.
         allows_default_services: a service that was not provided may make its default.
-        stream_limits: per graph input, the length at which the queues behind it are full; -1 is no
-            limit.
+        stream_limits: per graph input, the length at which its queues are full; -1: no limit.
         observers: names of streams, callbacks, and if they get settled timestamps too.
         pollers: each with the name of its stream.
         on_error: called with each recorded error.

@@ -134,6 +134,8 @@ class Scheduler:
     def cancel(self) -> None:
         """End the run with CANCELLED; running calls finish."""
         if self.state in (RunState.RUNNING, RunState.PAUSED):
+            # A cancelled run ends with an error, as in MediaPipe: what has been sent may be half of
+            # an answer.
             self.log.record(Cancelled())
             self.move(RunEvent.CANCEL)
             self._set_paused(False)
@@ -171,6 +173,8 @@ class Scheduler:
         if context is None:
             return None
         node = context._node
+        # As in MediaPipe's scheduler: a source is closed at its next turn, and not in the middle of
+        # a call.
         if self.stopping and node.is_source and node.state is _ACTIVE:
             self.flow.begin_close(node)
         elif node.is_parallel and node.state is _OPENED:
@@ -211,7 +215,8 @@ class Scheduler:
             self.log.record_call(node, "Process", error, None if node.is_source else context.time)
             for shard in context.output_list:
                 shard.reset()
-            # A parallel call that has failed stays first in its line: nothing behind it is sent.
+            # A parallel call that has failed stays first in its line, so no later output is sent:
+            # outputs leave in the order of the inputs (decision 0053).
         elif node.is_parallel:
             context.call = completed
             self.flow.release_in_order(node)
@@ -265,6 +270,8 @@ class Scheduler:
         # Not earlier: the context holds the side packets and headers.
         node.context = node.make_context()
         constant = self._constants.get(node.plan.node_id)
+        # A run is a request (decision 0032): a node that makes a constant, such as a model, makes
+        # it once for all of them.
         if constant is not None and constant.inputs == payload_ids(node):
             node.context.call = constant.resend
             node.is_resent = True
@@ -370,6 +377,8 @@ class Scheduler:
                     return
                 continue
             if self._active_sources or self.throttling.throttled_inputs > 0:
+                # As MediaPipe does: full queues grow by one, unless `report_deadlock` asks for an
+                # error.
                 full = self.throttling.resolve_deadlock()
                 for stream in full:
                     self.flow.update_throttling(stream)

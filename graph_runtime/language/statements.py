@@ -128,7 +128,7 @@ class DraftText:
         return found
 
     def of_node(self, node: int) -> Iterator[Statement]:
-        """Yield the statements of a top-level node, without those of its options."""
+        """Yield the statements of a top-level node, without the statements of its options."""
         for each in self.statements:
             if each.node == node and len(each.path) == 1:
                 yield each

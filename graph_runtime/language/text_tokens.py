@@ -1,6 +1,6 @@
 """The tokens of protobuf's text format, each with its position in the text.
 
-The lexical rules are those of https://protobuf.dev/reference/protobuf/textformat-spec/, with what
+The lexical rules follow https://protobuf.dev/reference/protobuf/textformat-spec/, with what
 existing graph files need beyond it: any separator anywhere between fields, and a byte order mark.
 """
 

@@ -48,7 +48,7 @@ class LiveCalls:
     """A `CallObserver` for all runs of a graph. Costs some 0.2 us per call.
 
     Attributes:
-        buckets: by node and `bucket_of`, the number of calls of process: those of open and close
+        buckets: by node and `bucket_of`, the number of calls of process: calls of open and close
             would hide them at a node that is called once in a run.
     """
 

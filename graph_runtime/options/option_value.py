@@ -43,7 +43,7 @@ def copy_option_values(
     """``node`` with its ``option_value`` entries applied and removed, as a new message.
 
     ``graph`` is the configuration that contains ``node``, ``parent`` the subgraph node that it is
-    expanded for: its options are merged over those of the graph. Without graph options nothing is
+    expanded for: its options are merged over the graph's. Without graph options nothing is
     copied. The node's changed options stand in ``node_options`` afterwards. Raises
     GraphConfigError when the node has no options to copy into, or a path names no field.
     """

@@ -12,8 +12,8 @@ makes a frozen dataclass and the message type ``acme.RedactOptions``, and graphs
     node_options { [type.googleapis.com/acme.RedactOptions] { words: "secret" } }
     options { [acme.RedactOptions.ext] { words: ["secret", "key"] } }
 
-Message classes work in the same places: those of graphrt (``"mediapipe.GateCalculatorOptions"``)
-and those of an author's own ``*_pb2`` modules. Rules: MediaPipe ``framework/tool/options_map.h``.
+Message classes work in the same places: graphrt's (``"mediapipe.GateCalculatorOptions"``) and
+classes of an author's own ``*_pb2`` modules. Rules: MediaPipe ``framework/tool/options_map.h``.
 """
 
 from __future__ import annotations

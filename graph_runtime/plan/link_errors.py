@@ -69,7 +69,7 @@ def check_sync_sets(
 ) -> None:
     """Check that the handler waits for no inputs together that the contract keeps apart.
 
-    ``groups``: the inputs that are waited for together; None if only the run knows them.
+    ``groups``: the inputs that a call waits for together; None if only the run knows them.
 
     Raises:
         GraphConfigError: it would.

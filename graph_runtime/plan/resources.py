@@ -263,7 +263,7 @@ async def make_resources(
 async def _identity(
     initializer: ResourceInitializer, node: NodePlan, settings: ResourceSettings
 ) -> Identity | None:
-    """Return the identity of a node's resource among those of all initializers."""
+    """Return the identity of a node's resource, unique over all initializers."""
     if not isinstance(initializer, SharingInitializer):
         return None
     with _of_author(node):
@@ -320,7 +320,7 @@ def check_resources(
 
 @contextmanager
 def _of_author(node: NodePlan) -> Iterator[None]:
-    """Make an exception that is no GraphError, whatever its type, one with the node's name.
+    """Make an exception that is not a GraphError, whatever its type, one with the node's name.
 
     Raises:
         ResourceError: there was such an exception, which is its cause.

@@ -104,7 +104,7 @@ class LineClient:
                 is_momentary = "Retry-After" in response.headers
                 return _Reply(response.status, response.content_type, body, is_momentary)
         except ValueError:  # yarl's, and aiohttp's for characters that no request line may have
-            return _Reply(400, _JSON, _error("`url` is no path", "url"))
+            return _Reply(400, _JSON, _error("`url` is not a path", "url"))
         except aiohttp.ClientError:
             return _Reply(503, _JSON, _error("the request was cut off", None))
 

@@ -9,11 +9,11 @@ after the other, while everything else pauses; a piece that ends is no suspect a
 that has ended the worker twice ends its batch (`BatchRun`).
 
 An end of the worker together with its server may be the work of somebody who killed the server, and
-counts half. Pieces with the fewest ends run first, so that whoever kills at random hits another one
+counts half. Pieces with the fewest ends run first, so that random kills hit another one
 each time.
 
 The file needs neither `fsync` nor room on the disk: it survives the process, and after the machine
-started anew nobody is to blame. A worker that is told to end leaves it empty.
+restarted nobody is to blame. A worker that receives the message to end leaves it empty.
 """
 
 from __future__ import annotations
@@ -70,16 +70,20 @@ class WorkInHand:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
-                raise OSError(f"{path} is no file")
+                raise OSError(f"{path} is not a file")
             server, found = _pieces_of(os.pread(self._file, 1 << 20, 0))
         except OSError as error:
             _log.error("the end of this process will not be traced to a batch: %s", error)
             self.close()
             server, found = "", []
         if found:
+            # People and orchestrators kill servers, so an end with the server counts half; but a
+            # container without memory is killed as a whole, so it does count (decision 0084).
             weight = _OWN_END if server == _server_id() else _END_WITH_SERVER
             self._store.note_ends(
                 [
+                    # Up to `--batch_width` requests are in hand, and only one is to blame: an end
+                    # counts only against a piece that was alone (decision 0084).
                     (piece, weight if was_alone or len(found) == 1 else 0)
                     for piece, was_alone in found
                 ]
@@ -98,7 +102,7 @@ class WorkInHand:
             os.close(file)
 
     def end_in_order(self) -> None:
-        """Forget what is in hand: the worker ends because it is told to. From any thread."""
+        """Empty the file: the worker ends on request. May be called from any thread."""
         if self._file is not None:
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
@@ -153,6 +157,7 @@ class WorkInHand:
     def _may_enter(self, ends: int | None) -> bool:
         if ends is None:
             return not self._is_alone and not self._wishes
+        # Fewest ends first: who kills at random hits another piece each time (decision 0084).
         return not self._inside and ends == min(self._wishes)
 
     def _leave(self) -> None:
@@ -169,6 +174,8 @@ class WorkInHand:
     def _write(self, text: str, slot: int) -> None:
         if self._file is not None:
             with suppress(OSError):  # a full disk; then an end is not traced
+                # Into blocks that exist, without fsync: it has to survive the process, not the
+                # machine (decision 0084).
                 os.pwrite(self._file, text.encode().ljust(_SLOT - 1) + b"\n", slot * _SLOT)
 
 
@@ -176,6 +183,7 @@ def _pieces_of(content: bytes) -> tuple[str, list[tuple[UploadPiece, bool]]]:
     """Return the server, the pieces that were in hand, and whether each was alone."""
     head, *slots = content.decode("ascii", "replace").split("\n")
     boot, _, server = head.strip().partition(" ")
+    # The machine has restarted: nobody is to blame.
     if boot != _boot_id():
         return "", []
     entries = (_ENTRY.fullmatch(slot.strip(" \0")) for slot in slots)
@@ -187,7 +195,7 @@ def _pieces_of(content: bytes) -> tuple[str, list[tuple[UploadPiece, bool]]]:
 
 
 def _boot_id() -> str:
-    """Return a text that changes when the machine starts anew, or "unknown"."""
+    """Return a text that changes when the machine restarts, or "unknown"."""
     try:
         return _BOOT.read_text().strip()
     except OSError:

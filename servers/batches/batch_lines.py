@@ -87,7 +87,7 @@ class BatchRequest(Struct, frozen=True):
 
 
 class LineError(Exception):
-    """A line is no request; the text says why.
+    """A line is not a request; the text says why.
 
     Attributes:
         custom_id: of the line, if it can be read.
@@ -202,7 +202,7 @@ def request_of(line: InputLine, endpoint: str) -> BatchRequest:
     ``endpoint``: the batch's; "": any.
 
     Raises:
-        LineError: the line is no request. Other lines are not concerned, whatever is wrong here.
+        LineError: the line is not a request. Other lines are not concerned, whatever is wrong here.
     """
     try:
         return _request_of(line, endpoint)
@@ -328,7 +328,7 @@ def answer_line(
 
 
 def one_line(text: bytes) -> bytes | None:
-    """Return JSON on one line; None if it is no JSON, or nests too deeply."""
+    """Return JSON on one line; None if it is not JSON, or nests too deeply."""
     try:
         text.decode()  # what is not decoded is not checked either
         if nests_deeper(text, _MOST_ANSWER_DEPTH):

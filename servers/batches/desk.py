@@ -106,6 +106,8 @@ def give_lowest_priority(pid: int) -> None:
             os.setpriority(os.PRIO_PROCESS, thread, _NICE)
         if hasattr(os, "SCHED_IDLE"):
             with suppress(ProcessLookupError, PermissionError):
+                # Each thread: those that libraries had started before keep their priority (decision
+                # 0073).
                 os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
 
 
@@ -114,7 +116,7 @@ P = ParamSpec("P")
 
 _log: Final = logging.getLogger(__name__)
 
-#: Seconds between two looks at what the worker has committed.
+#: Seconds between two queries for what the worker has committed.
 _LOOK_SECONDS: Final = 1.0
 #: Seconds between two searches for files whose time is over.
 _EXPIRY_SECONDS: Final = 60.0
@@ -460,7 +462,7 @@ def worker_command(words: tuple[str, ...]) -> tuple[str, ...]:
 def publish_batches(families: Families, desk: BatchDesk) -> None:
     """Make the families of batches, which follow the desk's sums.
 
-    The sums are kept with the batches, so they do not begin anew with the server.
+    The sums are kept with the batches, so they survive the server.
     """
 
     def follow(read: Callable[[StoreCounts], float]) -> Callable[[], float]:

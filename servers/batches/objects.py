@@ -5,8 +5,7 @@ with the wall clock. No other time limits are.
 
 A wall clock may jump: somebody sets it, or a machine starts with a wrong one until the network has
 told it the time. What expires by a jump is lost for good, so a jump counts only when it has lasted
-(`SteadyClock`). A process that starts in the meantime is told what the one that started it believes
-(`clock_of_child`).
+(`SteadyClock`). A process that starts meanwhile receives its parent's offset (`clock_of_child`).
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ class NotNowError(GraphError):
 
 
 class DamagedStoreError(StoreError):
-    """The database is no database, or its structure is damaged."""
+    """The database is not a database, or its structure is damaged."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -491,7 +490,7 @@ def seconds_of(text: str, path: str) -> int:
     """Return the seconds that a field of a form has.
 
     Raises:
-        RequestError: it is no number, or none in the range.
+        RequestError: it is not a number, or none in the range.
     """
     digits = text.strip()
     is_number = digits.isascii() and digits.isdigit() and len(digits) < 10

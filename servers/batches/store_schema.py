@@ -1,4 +1,4 @@
-"""The tables of `BatchStore`, and how those of earlier versions become today's.
+"""The tables of `BatchStore`, and the steps from earlier versions to today's.
 
 It is read column by column. A column that cannot be read has its default, and a batch names it in
 `Batch.damage`; the worker ends an unfinished batch that has such a column.
@@ -208,7 +208,7 @@ create index unfinished on batches (number) where status in (
 );
 """
 _VERSION: Final = 3
-#: By version, the statements that make its tables those of the next one.
+#: By version, the statements that turn its tables into the next version's.
 _STEPS: Final = {
     # A batch in progress had been checked as a whole.
     1: "alter table batches add column is_checked integer not null default 1",
@@ -228,7 +228,7 @@ create index if not exists batches_of on batches (owner)
 
 
 def make_tables(connection: sqlite3.Connection, now: int) -> None:
-    """Make the tables, or bring those of an earlier version up to date, in the open transaction.
+    """Make the tables, or bring an earlier version's up to date, in the open transaction.
 
     ``now``: the time at which a new store is made.
 

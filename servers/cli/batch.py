@@ -92,7 +92,7 @@ class _Run:
         ``server``: makes the settings of the server that answers.
 
         Raises:
-            CommandFailed: the file has changed since an earlier run, or is no batch.
+            CommandFailed: the file has changed since an earlier run, or is not a batch.
             StoreError: the state cannot be read or written.
         """
         store = BatchStore(self._settings.directory)
@@ -126,7 +126,7 @@ class _Run:
             if batches[0].metadata != what:
                 raise CommandFailed(
                     f"{self._source} has changed since the run that was interrupted",
-                    hint=f"to begin anew, remove {self._settings.directory}",
+                    hint=f"to start over, remove {self._settings.directory}",
                 )
             return batches[0]
         now = unix_seconds()

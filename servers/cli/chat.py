@@ -245,7 +245,7 @@ class ChatConversation:
         """Send an image with the next message.
 
         Raises:
-            AttachmentError: the file cannot be read, or is no image.
+            AttachmentError: the file cannot be read, or is not an image.
         """
         media = mimetypes.guess_type(path.name)[0] or ""
         if not media.startswith("image/"):

@@ -139,7 +139,7 @@ def _with_command(argv: Sequence[str]) -> Sequence[str]:
         return [*mode, *argv[:place], *rest]
     from servers.cli.serve_arguments import is_serve_flag
 
-    # A command behind the flags is a slip that is reported.
+    # argparse would take a command after the flags for a value of theirs: report it instead.
     if is_serve_flag(argv[0]) and "serve" not in argv:
         return ["serve", *argv]
     return argv

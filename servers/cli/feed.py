@@ -25,7 +25,7 @@ from servers.cli.json_value import decode_time, decode_value, parse_json
 
 
 class FeedError(Exception):
-    """A line is no operation, or its operation failed. The text begins with ``file:line``."""
+    """A line is not an operation, or its operation failed. The text begins with ``file:line``."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -137,7 +137,7 @@ def _parse_line(text: str, place: str) -> FeedLine:
     if name is None:
         unknown = next(iter(fields), "")
         raise ValueError(
-            f'"{unknown}" is no operation; one of {", ".join(_OPERATIONS)}'
+            f'"{unknown}" is not an operation; one of {", ".join(_OPERATIONS)}'
             f"{did_you_mean(unknown, _OPERATIONS)}"
         )
     return FeedLine(place, _OPERATIONS[name](name, fields))

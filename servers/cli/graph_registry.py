@@ -35,7 +35,7 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
             return importlib.import_module(name)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # SystemExit too, from a script that is no module
+    except BaseException as error:  # SystemExit too, from a script that is not a module
         if verbose:
             traceback.print_exc()
         raise CommandFailed(_failure(name, error), hint=_hint(name, error)) from error
@@ -54,7 +54,7 @@ def author_file(name: str) -> Path:
     """
     path = Path(name)
     if not path.is_file():
-        what = "this is no regular file" if path.exists() else "no such file"
+        what = "this is not a regular file" if path.exists() else "no such file"
         raise CommandFailed(f"`--calculators {name}`: {what}")
     return path.resolve()
 

@@ -112,7 +112,7 @@ def _check_target(target: Path) -> None:
             )
         return
     if not target.is_dir():
-        raise CommandFailed(f"{target} exists and is no directory")
+        raise CommandFailed(f"{target} exists and is not a directory")
     found = sorted(entry for entry in os.listdir(target) if entry not in _NOT_IN_THE_WAY)
     if found:
         shown = ", ".join(found[:_SHOWN])
@@ -163,7 +163,7 @@ def _publish(project: Path, target: Path) -> None:
 def _copy(source: Path, place: Path, *, name: str | None = None) -> None:
     """Copy the files of a directory, under the project's name if it is given.
 
-    Files and directories get the permissions of new ones, not those of the installed package.
+    Files and directories get the permissions of new ones, not the installed package's.
     """
     place.mkdir(parents=True, exist_ok=True)
     for each in sorted(source.rglob("*")):

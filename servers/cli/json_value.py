@@ -39,7 +39,9 @@ def decode_array(kind: str, value: Any) -> Any:
     """
     element_type = kind[len(_PREFIX) : -1]
     if element_type not in _ELEMENT_TYPES:
-        raise ValueError(f'"{element_type}" is no element type: one of {", ".join(_ELEMENT_TYPES)}')
+        raise ValueError(
+            f'"{element_type}" is not an element type: one of {", ".join(_ELEMENT_TYPES)}'
+        )
     import numpy as np  # here: the import is slow, and most graphs have no arrays
 
     try:
@@ -145,7 +147,7 @@ def _typed(kind: str, value: Any) -> Any:
         except json_format.ParseError as error:
             raise ValueError(f"no {kind}: {error}") from None
     raise ValueError(
-        f'"{kind}" is no known type: one of {_list(_TYPES)}, vector<...>, ndarray<...>, or a '
+        f'"{kind}" is not a known type: one of {_list(_TYPES)}, vector<...>, ndarray<...>, or a '
         f"message type"
         f"{did_you_mean(kind, _TYPES)}"
     )

@@ -393,7 +393,7 @@ class _PrintedAnswer:
     def take_response(self, stream: str, packet: Packet) -> None:
         value = packet.value
         if isinstance(value, HttpAnswer):
-            self.failure = f"the answer is no text: {value.content_type}"
+            self.failure = f"the answer is not text: {value.content_type}"
             return
         for data in self._events.read(value):
             try:

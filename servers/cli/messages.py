@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final
 
-#: Seconds between two lines where standard error is no terminal.
+#: Seconds between two lines where standard error is not a terminal.
 _PERIOD: Final = 10.0
 
 

@@ -152,7 +152,7 @@ def _add_list_later(command: CommandParser) -> None:
 
 def _add_rm(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
-        commands, "rm", "remove models that were pulled", "Names are those of `graphrt list`."
+        commands, "rm", "remove models that were pulled", "`graphrt list` shows the names."
     )
     command.add_argument("names", metavar="NAME", nargs="+")
     command.add_later = _add_repository

@@ -45,7 +45,7 @@ def task_options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]
         if flag not in flags:
             known = ", ".join(f"--{each}" for each in sorted(flags)) or "none"
             raise CommandFailed(
-                f"--{flag} is no option of the task {task.name}, which has: {known}", status=2
+                f"--{flag} is not an option of the task {task.name}, which has: {known}", status=2
             )
     try:
         return given(task.options, options)

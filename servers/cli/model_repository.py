@@ -114,7 +114,7 @@ def export_of_directory(
         of_task: the options of tasks that are given, by flag.
 
     Raises:
-        CommandFailed: it does not show what it is for, or an option cannot be used.
+        CommandFailed: the files do not tell the model's task, or an option does not fit the task.
         ExportError, HubError, OSError: as `servers.model_store.export.exported` raises them.
     """
     from servers.model_store.export import exported
@@ -134,8 +134,8 @@ def _request(
     """Return the export to make and its task, and log which form its weights get, and why.
 
     Raises:
-        CommandFailed: the model does not show what it is for, its task is not exported, or an
-            option cannot be used.
+        CommandFailed: the files do not tell the model's task, its task has no export, or an option
+            does not fit the task.
     """
     from servers.model_store.export import ExportRequest, weights_in
     from servers.model_store.progress import size_text
@@ -209,7 +209,7 @@ def read_source(source: str, gguf_filename: str | None) -> ModelReference:
     """Read the name of a hub's model with the options beside it.
 
     Raises:
-        CommandFailed: it is no name of a hub's model, or names two files.
+        CommandFailed: it is not a name of a hub's model, or names two files.
     """
     if gguf_filename is not None:
         if ":" in source:
@@ -222,7 +222,7 @@ def read_source(source: str, gguf_filename: str | None) -> ModelReference:
     reference = reference_of(source)
     if reference is None:
         raise CommandFailed(
-            f"{source} is no name of a hub's model",
+            f"{source} is not a name of a hub's model",
             hint="the form is org/name[@revision][:file.gguf]; "
             f"a model of this machine needs no pull: `graphrt serve {source}`",
             status=2,

@@ -179,7 +179,7 @@ def execute(args: argparse.Namespace) -> int:
     print(f"Model: {reference} {word}: {model.directory}")
     if args.to is not None:
         if not model.path.is_file():
-            raise CommandFailed(f"--to {args.to}: {reference} is no model of GGUF")
+            raise CommandFailed(f"--to {args.to}: {reference} is not a model of GGUF")
         _convert(model.path, Path(args.to), task, options)
         return 0
     task = task or task_of_model(model.path)

@@ -96,6 +96,8 @@ def _begin(message: Begin) -> Registry:
         except Exception:  # the server has imported it, or said why not
             traceback.print_exc()
     registry = registry_with([Path(path) for path in message.paths], REGISTRY).registry
+    # After the imports, which take what they take. The limits are no sandbox: calculators have the
+    # rights of the server's user (decision 0060).
     _limit(message.memory, message.cpu_seconds, message.file_bytes)
     return Registry(registry)
 
@@ -106,6 +108,7 @@ def _limit(memory: int, cpu_seconds: int, file_bytes: int) -> None:
         import resource
     except ImportError:  # not on Windows
         return
+    # A draft that crashes on purpose must not fill the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
@@ -211,6 +214,8 @@ def run_text(body: DraftRun, registry: Registry, seconds: float) -> DraftResult:
         was_late.set()
         runner.graph.cancel()
 
+    # The graph cancels itself shortly before the process would be killed, so that the packets so
+    # far are shown (decision 0060).
     timer = threading.Timer(seconds, stop)
     timer.daemon = True
     timer.start()

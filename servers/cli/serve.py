@@ -156,7 +156,7 @@ def check_workers(options: ServeOptions) -> None:
 def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) -> int:
     """Serve by several processes until a signal to stop, and return the exit code.
 
-    ``words`` are those of the command line, which each worker reads too.
+    ``words``: the command line's, which each worker reads too.
 
     Raises:
         CommandFailed: a port is taken.

@@ -324,7 +324,7 @@ class _Search:
             kind = f"OpenVINO model, exported to {path}"
         else:
             for name in self._of_export:
-                print_warning(f"--{name} has no effect: {given} is no model of safetensors")
+                print_warning(f"--{name} has no effect: {given} is not a model of safetensors")
         task = task or task_of_model(path)
         if task is None:
             raise _no_model(given)
@@ -343,7 +343,7 @@ class _Search:
         flags += [*self._options.of_model, *self._options.of_export]
         if flags:
             raise CommandFailed(
-                f"--{flags[0]} is for one model, and {path} is no directory of a model",
+                f"--{flags[0]} is for one model, and {path} is not a directory of a model",
                 hint="use it with --model_path and --model_name; options of a graph's nodes are "
                 "in its graph.pbtxt",
                 status=2,

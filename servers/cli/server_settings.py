@@ -46,7 +46,7 @@ def access_of(options: ServeOptions) -> FrontAccess:
     """
     if options.http.allow_credentials and "*" in options.http.allowed_origins:
         raise CommandFailed(
-            "--allow_credentials with --allowed_origins *: any page could act for whoever opens it",
+            "--allow_credentials with --allowed_origins *: any page could act for its visitor",
             hint="name the origins: --allowed_origins https://console.example",
             status=2,
         )

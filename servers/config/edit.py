@@ -35,7 +35,7 @@ def add_entry(path: Path, config: Mapping[str, Any]) -> None:
         config: the object ``config`` of an entry of `MODEL_LIST`.
 
     Raises:
-        EditError: the name is taken, or the file is no config.json.
+        EditError: the name is taken, or the file is not a config.json.
         OSError: the file cannot be read or written.
     """
     _edit(path, lambda text: with_entry(text, config))
@@ -50,7 +50,7 @@ def with_entry(text: str, config: Mapping[str, Any]) -> str:
     """Return the text of a config.json with one more entry; "" stands for a missing file.
 
     Raises:
-        EditError: the name is taken, or the text is no config.json.
+        EditError: the name is taken, or the text is not a config.json.
     """
     if not text.strip():
         return json.dumps({MODEL_LIST: [{"config": dict(config)}]}, indent=2) + "\n"
@@ -75,7 +75,7 @@ def without_entry(text: str, name: str) -> str:
     """Return the text of a config.json without the entry of this name.
 
     Raises:
-        EditError: there is none, or the text is no config.json.
+        EditError: there is none, or the text is not a config.json.
     """
     entries = _entries(text)
     for entry in entries:
@@ -119,7 +119,7 @@ def _entries(text: str) -> list[_ConfigEntry]:
             continue
         values = document[list_name]
         if not isinstance(values, list):
-            raise EditError(f"{list_name} is no list")
+            raise EditError(f"{list_name} is not a list")
         start = _list_start(text, list_name)
         assert start is not None
         for value, (begin, end) in zip(values, _elements(text, start), strict=True):
@@ -180,7 +180,7 @@ def _after_space(text: str, at: int) -> int:
 
 def _edit(path: Path, change: Callable[[str], str]) -> None:
     """Apply a change to a file's text and replace the file in one step, under a lock."""
-    # A link stays one, and the file behind it is replaced.
+    # A link stays a link; the file that it names is replaced.
     path = path.resolve()
     with _turn(path.parent):
         try:

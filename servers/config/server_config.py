@@ -296,7 +296,7 @@ class ConfigError(GraphConfigError):
 
     Attributes:
         findings: every error and warning.
-        path: the file of the config; None for an object that is no file.
+        path: the file of the config; None for an object that is not a file.
         seen: the files that were read or missed.
     """
 
@@ -347,7 +347,7 @@ def read_config(path: str | Path) -> ServerConfig:
 
 def find_graph(directory: Path, name: str | None = None) -> GraphEntry:
     """Return the entry for the graph of a directory, named after it unless ``name`` is given."""
-    # Not resolved: whoever made a link chose its name.
+    # Not resolved: a link gives the version its name, as operators mean it to.
     directory = Path(os.path.abspath(directory))
     return entry_of(
         {"name": name or directory.name or "graph", "base_path": str(directory)}, directory

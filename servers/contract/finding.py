@@ -53,9 +53,9 @@ _CALCULATOR = re.compile(r"\A\w+(\.\w+)*::|\bCalculator\b|\bcalculator\b")
 def with_word(finding: Finding, draft: DraftText) -> Finding:
     """Return the finding at the word that it is about, with the end of that word.
 
-    A finding about a node that quotes one of its values, such as a stream, is moved to that value;
-    one about its ports or its class as a whole is moved to its calculator. Other findings keep
-    their place and get the end of the word there. Without a place, the finding stays as it is.
+    A finding that quotes a value of its node, such as a stream, moves to that value; a finding
+    about the ports or the class of its node moves to the name of the calculator. Any other finding
+    stays where it is and ends with the word there. A finding without a place is returned as it is.
     """
     if finding.line is None or finding.column is None:
         return finding

@@ -279,7 +279,7 @@ class _Folded:
             for net in self._nets
         ]
         lanes = assign_lanes(self._trunks)
-        #: Where the bands begin, behind the channel.
+        #: Where the bands begin, after the channel.
         self._left = LANE_GAP * max(lanes - 1, 0) + 12.0
 
     def _drop(self, net: int) -> Point:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from servers.drawing.level import Level
 
-#: From a node to one behind it, and the weight of its length.
+#: From a node to a later one, and the weight of its length.
 _WeightedEdge = tuple[int, int, int]
 
 

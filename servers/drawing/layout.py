@@ -37,6 +37,8 @@ Path = tuple[str, ...]
 Producer = tuple[str, int]
 
 
+# Laid out here: elkjs is the best of the others, has 353 kB and takes 1.1 s for 200 nodes (decision
+# 0049).
 def draw(
     graph: GraphDescription,
     title: str,

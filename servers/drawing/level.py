@@ -127,7 +127,7 @@ Hold = tuple[int, float]
 
 @dataclass(slots=True)
 class LinePiece:
-    """The part of a net in one gap: ends at the layer before and at the layer behind.
+    """The part of a net in one gap: ends at the layer before and at the layer after it.
 
     ``has_drop``: it has an end at the end of the level across, too.
     """
@@ -146,7 +146,7 @@ class Web:
         breadths: of each vertex, with the room for loops.
         heads: the room for loops at the beginning of each vertex.
         layers: vertices in order.
-        gaps: pieces by the gap they are in; gap g is before layer g, the last one behind all.
+        gaps: pieces by the gap they are in; gap g is before layer g, the last one after all.
         ahead, behind: knots of each net by layer, of lines that run forward and back.
         loops: the rank of loops by net and target, from the inside.
         loop_counts: the number of loops of cells that have any.

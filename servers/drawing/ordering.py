@@ -60,7 +60,7 @@ def _neighbors(web: Web) -> _Neighbors:
 def _ordered(
     cell: Cell, side: int, number: int, ports: tuple[float, ...], neighbors: _Neighbors
 ) -> tuple[float, ...]:
-    """Return the places of ports: those that are there, given anew."""
+    """Return the places of ports: the same places, given to the ports in a new order."""
     sections = cell.sections[side]
     if len(ports) < 2 or not sections:
         return ports
@@ -261,7 +261,7 @@ def _crossings_in(gap: _Gap, place: dict[int, int]) -> int:
 
 
 def _lines(gaps: list[_Gap]) -> dict[int, tuple[_Ends, _Ends]]:
-    """Return the ends of the lines of each vertex, in the gaps before and behind it."""
+    """Return the ends of the lines of each vertex, in the gaps before and after it."""
     lines: dict[int, tuple[_Ends, _Ends]] = {}
     for gap in gaps:
         for a, share_a, b, share_b in gap.across:

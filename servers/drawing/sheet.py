@@ -42,7 +42,7 @@ class Trunk:
         before, behind: places across of its ends at either side.
         lane: its number, from 0; -1 without one, because it is straight.
         extra: places that it reaches without an end.
-        second: the lane behind ``middle`` (across), if it needs two; else -1.
+        second: the lane after ``middle`` (across), if it needs two; else -1.
     """
 
     before: Sequence[float]
@@ -250,7 +250,7 @@ def _ordered(
 
 
 def back_targets(level: Level, layers: list[int]) -> set[tuple[int, int]]:
-    """Return the targets that do not stand behind the source of their line."""
+    """Return the targets that do not stand after the source of their line."""
     return {
         (place, number)
         for place, net in enumerate(level.nets)

@@ -28,6 +28,8 @@ from calculators.kit.memory import return_free_memory
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 
+#: Forty gRPC messages of 60 MiB, twenty at a time, took 2.4 GiB before there was this bound
+#: (decision 0087).
 #: Bytes of all bodies in hand.
 CAPACITY: Final = 128 * 1024 * 1024
 #: Bodies of up to this many bytes do not count.
@@ -81,6 +83,8 @@ class BodyRoom:
         missing = hold.add(size)
         if not missing:
             return hold
+        # gRPC has delivered the message already, so waiting does not keep it out of memory: past
+        # the capacity it is refused.
         if self._read_and_waiting and self._read_and_waiting + size > self._capacity:
             raise _no_room("other large messages that wait", Code.RESOURCE_EXHAUSTED)
         self._read_and_waiting += size
@@ -149,6 +153,8 @@ class BodyRoom:
         if self._excess is hold:
             self._excess = None
         before, self._gone = self._gone, self._gone + size
+        # glibc keeps freed blocks in its arenas; without a trim a burst of large bodies would stay
+        # in the process's size.
         if before < _TRIM_BYTES <= self._gone:
             assert self._loop is not None
             self._loop.call_later(_TRIM_SECONDS, self.trim)
@@ -162,6 +168,8 @@ class BodyRoom:
     def _fits(self, hold: BodyHold, size: int) -> bool:
         if self._used + size <= self._capacity or not self._used:
             return True
+        # One growing body may exceed the capacity. Otherwise two half-read bodies would each wait
+        # for the other's room.
         return hold.counted > 0 and (self._excess is None or self._excess is hold)
 
     def _let_in(self) -> None:
@@ -263,6 +271,7 @@ DEFLATE: Final = 15
 
 _INPUT_STEP: Final = 64 * 1024
 _FIRST_STEP: Final = 64 * 1024
+# A call of zlib cannot be interrupted, and runs in the event loop's thread.
 _OUTPUT_STEP: Final = 1024 * 1024  # takes about 4 ms, then others run
 
 
@@ -294,11 +303,15 @@ async def inflated(
                 if size < _FIRST_STEP:
                     piece = decoder.decompress(rest, _FIRST_STEP)
                 else:
+                    # Clients take turns step by step (decision 0091), so one that sends zip bombs
+                    # delays others by a step.
                     async with turns.turn(float(len(body))):
                         piece = decoder.decompress(rest, _OUTPUT_STEP)
                         await asyncio.sleep(0)
             except zlib.error:
                 raise NotCompressedError from None
+            # A second member after the first: gzip allows it, and clients of HTTP do not send it.
+            # Reading on would hide trailing garbage.
             if decoder.unused_data:
                 raise NotCompressedError
             rest = decoder.unconsumed_tail

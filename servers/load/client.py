@@ -94,7 +94,7 @@ def read_prompts(file: Path, count: int | None) -> list[BenchmarkPrompt]:
     (``output_tokens`` as in vLLM's custom data sets).
 
     Raises:
-        DatasetError: a line has neither, or is no JSON object.
+        DatasetError: a line has neither, or is not a JSON object.
         OSError: the file cannot be read.
     """
     prompts = [
@@ -115,10 +115,10 @@ def _prompt_of(line: str, number: int) -> BenchmarkPrompt:
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"line {number} is not JSON: {error}") from None
     if not isinstance(value, Mapping):
-        raise DatasetError(f"line {number} is no JSON object")
+        raise DatasetError(f"line {number} is not a JSON object")
     tokens = value.get("max_tokens", value.get("output_tokens"))
     if tokens is not None and (type(tokens) is not int or tokens < 1):
-        raise DatasetError(f"line {number}: max_tokens is no positive number")
+        raise DatasetError(f"line {number}: max_tokens is not a positive number")
     messages = value.get("messages")
     if isinstance(messages, list) and all(isinstance(each, Mapping) for each in messages):
         return BenchmarkPrompt(tuple(messages), tokens)
@@ -245,7 +245,7 @@ class BenchmarkClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             outcome.error = str(error) or type(error).__name__
         except ValueError:
-            outcome.error = "an event of the stream is no JSON"
+            outcome.error = "an event of the stream is not JSON"
         outcome.output_tokens = outcome.output_tokens or len(outcome.arrivals)
         return outcome
 

@@ -311,7 +311,7 @@ def _parameters(form: WeightForm) -> tuple[str, ...]:
     """Return the parameters of quantization for the exporter.
 
     Without any, it would use settings of its own for models that it knows by name, many of which
-    need samples that it downloads. And it refuses layers whose size is no multiple of the group
+    need samples that it downloads. And it refuses layers whose size is not a multiple of the group
     size, as of SmolLM2-135M (576 and 128), unless the group size may be adjusted.
     """
     if form.weight_format != "int4":
@@ -368,7 +368,7 @@ def _keep_small_files(source: Path, target: Path) -> None:
 
 
 def model_files(directory: Path) -> tuple[Path, ...]:
-    """Return the files of a model of safetensors in order, with those of its modules.
+    """Return the files of a model of safetensors and of its modules in order.
 
     Folders of modules are named ``1_Pooling``, and a pipeline of diffusers has a folder for each of
     its parts; other folders hold other forms of the weights.

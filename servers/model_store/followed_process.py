@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Final
 
 _WRAPPER: Final = Path(__file__).with_name("ended_with_parent.py")
-#: Seconds between two looks at a child that is silent.
+#: Seconds between two checks of a child that is silent.
 _PERIOD: Final = 0.2
 #: Seconds that a child may take to end by itself.
 _GRACE: Final = 5.0

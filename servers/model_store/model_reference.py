@@ -65,7 +65,7 @@ def read_reference(text: str) -> ModelReference | None:
     """Read a name; return None for other texts, such as paths.
 
     Raises:
-        HubError: the file is no GGUF file, or its path leaves the repository.
+        HubError: the file is not a GGUF file, or its path leaves the repository.
     """
     found = _REFERENCE.fullmatch(_HOST.sub("", text))
     if found is None or ".." in found["repository"] or "--" in found["repository"]:
@@ -77,7 +77,7 @@ def read_reference(text: str) -> ModelReference | None:
             file = None
         elif not file.endswith(GGUF) and not _QUANTIZATION.fullmatch(file):
             raise HubError(
-                f'{text}: "{file}" is no GGUF file, and no quantization',
+                f'{text}: "{file}" is not a GGUF file, and no quantization',
                 hint=f"the form is org/name[@revision][:file{GGUF}], or org/name:Q4_K_M",
             )
     return ModelReference(found["repository"], found["revision"], file)

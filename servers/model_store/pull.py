@@ -224,7 +224,7 @@ class Transfer:
     """Downloads files of one commit into a directory.
 
     A file has the suffix `PART_SUFFIX` until it has its size and checksum, and its bytes reach the
-    disk in order: whatever ends the process, the next transfer goes on behind the last of them.
+    disk in order: whatever ends the process, the next transfer continues after the last of them.
     """
 
     def __init__(
@@ -520,7 +520,7 @@ def _present(file: Path) -> int:
 
 
 def _forget_others(directory: Path, wanted: WantedFiles) -> None:
-    """Remove files that are not part of the model, such as those of an earlier choice."""
+    """Remove files that are not part of the model, such as files of an earlier choice."""
     names = {file.name for file in wanted.files}
     for root, _, files in os.walk(directory):
         for file in files:

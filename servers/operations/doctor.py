@@ -258,7 +258,7 @@ MODULE: Final = "calculators.tensors.openvino.device_process"
 #: The libraries of a slow disk take long to load.
 SECONDS: Final = 60.0
 
-_HINT: Final = "a driver or OpenVINO itself is broken: try without the device, or install it anew"
+_HINT: Final = "a driver or OpenVINO itself is broken: try without the device, or install it again"
 
 
 def devices(module: str = MODULE, seconds: float = SECONDS) -> Section:

@@ -124,6 +124,8 @@ class LoopWatchdog:
             if self._turns != turns:
                 turns, in_vain = self._turns, 0
                 continue
+            # Looks in vain are counted, not seconds: a process that was stopped or starved has not
+            # stalled, since the watchdog slept too (decision 0041).
             in_vain += 1
             if in_vain == _LOOKS:
                 self._report()
@@ -135,10 +137,14 @@ class LoopWatchdog:
                     "%sthe event loop has not turned for %g s: ending the process", why, seconds
                 )
                 logging.shutdown()
+                # os._exit by default: nothing can interrupt the call that holds the loop, so no
+                # other end would come.
                 self._exit_process(1)
                 return
 
     def _report(self) -> None:
+        # The calculator's own frame is always Python, also where the engine is compiled (decision
+        # 0072).
         frame = sys._current_frames().get(self._loop_thread)
         node = running_node(frame)
         self._stalled_node, self._is_stalled = node, True

@@ -319,7 +319,7 @@ def quantization_parameters(text: str) -> tuple[str, ...]:
             continue
         if name not in _WITH_VALUE:
             raise argparse.ArgumentTypeError(
-                f"{word!r} is no parameter of quantization; known: {', '.join(PARAMETERS)}"
+                f"{word!r} is not a parameter of quantization; known: {', '.join(PARAMETERS)}"
             )
         check, form = _WITH_VALUE[name]
         if not equals:

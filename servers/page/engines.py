@@ -29,7 +29,7 @@ _UP: Final = "graphrt_llm_engine_up"
 def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[EngineNow]:
     """Yield the present values of each node that has an engine.
 
-    The metrics count the tokens of ended requests; those of running ones are added.
+    The metrics count the tokens of ended requests; tokens of running ones are added.
     """
     found: dict[tuple[str, str], dict[str, float]] = {}
     names: set[tuple[str, str]] = set()
@@ -63,7 +63,7 @@ def engines_now(metrics: ServerMetrics, requests: RequestFeed) -> Iterator[Engin
 
 
 def memory_of(metrics: ServerMetrics | None, graph: str) -> int | None:
-    """Return the bytes of memory of a graph's engines, in MiB's steps; None if it has none."""
+    """Return the bytes of memory of a graph's engines, in steps of 1 MiB; None without engines."""
     used = 0
     for family in () if metrics is None else metrics.families:
         if family.name == _MEMORY:

@@ -23,7 +23,7 @@ class GraphShape(Struct):
     Attributes:
         revision: changes whenever the graph is loaded again; counters then begin at 0.
         nodes: names of nodes with subgraphs expanded, in the order of the plan.
-        streams: names of streams: those of the graph's inputs first.
+        streams: names of streams, the graph's inputs first.
     """
 
     revision: str
@@ -32,7 +32,7 @@ class GraphShape(Struct):
 
 
 class Hello(Struct):
-    """Event ``hello``: the first of a stream, and again when a watched graph is loaded anew.
+    """Event ``hello``: the first of a stream, and again when a watched graph is reloaded.
 
     Attributes:
         v: the version of these events.

@@ -121,11 +121,11 @@ _log: Final = logging.getLogger(__name__)
 
 #: Readers at a time.
 MOST_READERS: Final = 8
-#: The least time between two looks, in seconds.
+#: Shortest time between two polls of the state, in seconds.
 PERIOD: Final = 0.2
-#: A look is followed by a rest of so many times what it took: at most 1 % of a core.
+#: The feed rests this many times as long as a poll took, so it uses at most 1 % of a core.
 REST: Final = 100
-#: The least time between two looks at what changes seldom.
+#: Shortest times between two polls of what changes seldom.
 _SERVABLES_EVERY: Final = 1.0
 _ENGINES_EVERY: Final = 0.25
 _PACKETS_EVERY: Final = 0.5
@@ -297,7 +297,7 @@ class LiveFeed:
             self.state.packets[key] = last
 
     def _is_due(self, every: float) -> bool:
-        """Return whether a look that is taken every so many seconds is due."""
+        """Return True if a poll with this period in seconds is due."""
         now = perf_counter_ns() / 1e9
         # A little less, because the task wakes up at multiples of its period.
         if now - self._looked.get(every, 0.0) < every * 0.9:
@@ -382,7 +382,7 @@ class LiveReader:
     Attributes:
         graphs: names of the graphs that the client watches, loaded or not.
         focus: graph and node of the nodes whose last packets it wants.
-        is_ready: the client read fast enough at the last look.
+        is_ready: the client read fast enough at the last poll.
     """
 
     def __init__(

@@ -251,7 +251,7 @@ class RequestFeed:
         self._events.append(event.event() if record.keeps_texts else event)
 
     def look(self) -> None:
-        """Add events of requests that have begun, or got their first token, since the last look."""
+        """Add events of requests that have begun, or got their first token, since the last poll."""
         now = perf_counter_ns()
         for record, reported in self._running.items():
             if reported == _FIRST_TOKEN or not record.model:

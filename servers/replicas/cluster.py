@@ -35,6 +35,7 @@ class ClusterStore:
         self._kv = importlib.import_module("ray.experimental.internal_kv")
 
     def get(self, key: str) -> bytes | None:
+        # Private names of Ray, so its minor version is pinned and checked (decision 0070).
         found: bytes | None = self._kv._internal_kv_get(key, namespace=_NAMESPACE)
         return found
 
@@ -76,6 +77,8 @@ class ClusterFronts:
             None if there is none. Of two that claim at once, the one whose job began first wins.
         """
         me = {"pid": os.getpid(), "host": os.uname().nodename, "config": self._config}
+        # Ray's table has no comparison before it writes: each front puts its own key first and
+        # looks at the others' then.
         self._store.put(f"name:{name}:{self._job}", json.dumps(me).encode())
         other = self._other(name, served_too=True)
         if other is None:
@@ -108,6 +111,7 @@ class ClusterFronts:
     def leave(self, application: str) -> bool:
         """Note that this front does not use an application any more. True: no front does."""
         self._store.delete(f"use:{application}:{self._job}")
+        # The last front ends an application; a job that is dead does not count (decision 0076).
         return not self._alive(f"use:{application}:")
 
     def _alive(self, prefix: str) -> dict[str, bytes]:
@@ -154,7 +158,7 @@ _ENVIRONMENT: Final = {
     # child processes would die with the thread instead of with the process.
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
 }
-#: Requests besides those that the front counts: parts of them, and those of other fronts.
+#: Requests besides those that the front counts: parts of them, and requests of other fronts.
 _ROOM_FOR_PARTS: Final = 64
 _POLL_SECONDS: Final = 0.5
 #: Seconds that a replica nobody needs may go on with its requests. A front that stops
@@ -191,6 +195,7 @@ def import_ray() -> Any:
         RayMissingError: it is not installed, or has another version.
     """
     for name, value in _ENVIRONMENT.items():
+        # Ray Serve reads them when it is imported: not later than here.
         os.environ.setdefault(name, value)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a server tells nobody what it does
     try:
@@ -248,6 +253,8 @@ class RayCluster:
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
         try:
             self._connect(quiet)
+            # Ray's own ingress takes ASGI applications only, and would replace limits, errors and
+            # slow-client rules of our fronts (decision 0070).
             self._serve.start(proxy_location="Disabled")
         except Exception as error:
             raise ClusterError(f"the Ray cluster cannot be used: {_first_line(error)}") from error
@@ -290,6 +297,7 @@ class RayCluster:
         """Kill the processes of a cluster that was started here. Nothing can be asked of it."""
         node = self._own_node
         if node is not None:
+            # Ray's farewells would wait for the head that is gone (decision 0094).
             node.kill_all_processes(check_alive=False, allow_graceful=False)
 
     def is_lost(self) -> bool:
@@ -299,6 +307,8 @@ class RayCluster:
         """
         node = self._own_node
         if node is not None:
+            # The operating system is asked, not Ray: its own calls wait for a minute when the head
+            # is away (decision 0094).
             return any(kind in _VITAL for kind, _ in node.dead_processes())
         host, _, port = self.address.rpartition(":")
         try:
@@ -372,6 +382,8 @@ class RayCluster:
 
     def application_of(self, name: str, fingerprint: str) -> str:
         """Return the application's name for a servable in one version."""
+        # Each version is an application of its own. Ray's update in place stops a replica before it
+        # knows that the next one loads (decision 0070).
         return f"graphrt-{_UNUSUAL.sub('_', name)[:80]}-{fingerprint[:12]}"
 
     def deploy(self, application: str, target: Target, scale: Scale, replicas: int) -> None:
@@ -396,6 +408,8 @@ class RayCluster:
             numbers = {
                 "autoscaling_config": {
                     "min_replicas": scale.min_replicas,
+                    # A new version begins with as many replicas as the old one has, or it would
+                    # take over with too few.
                     "initial_replicas": min(max(replicas, 1), scale.max_replicas),
                     "max_replicas": scale.max_replicas,
                     "target_ongoing_requests": scale.target_ongoing_requests,

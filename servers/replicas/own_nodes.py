@@ -30,7 +30,7 @@ from servers.replicas.wire import Origin, Packet
 
 _log: Final = logging.getLogger(__name__)
 
-#: Seconds between two looks for the answer of the front.
+#: Seconds between two queries for the answer of the front.
 _POLL_SECONDS: Final = 0.2
 
 
@@ -103,6 +103,8 @@ class OwnPlaces:
         work = NodeWork(order, self._search_path)
         key = f"{self._application}:{node}"
         store = cluster.store
+        # The replica asks and the front starts: only what loads a graph knows its nodes' models,
+        # and only the front ends things (decision 0076).
         await asyncio.to_thread(store.put, f"need:{key}", _encode(work))
         while True:
             found = await asyncio.to_thread(store.get, f"place:{key}")
@@ -228,6 +230,8 @@ class OwnDeployments:
             return known.decode()
         order = work.order
         identity = model_identity(order, paths=tuple(map(Path, order.paths))) or self._application
+        # By work and files, so that equal nodes of several graphs share an application (decision
+        # 0076).
         digest = hashlib.sha256(repr((version(), identity, work)).encode()).hexdigest()
         application = self._cluster.application_of(f"own-{order.name}", digest)
         # First, so that nobody ends it who sees no user.

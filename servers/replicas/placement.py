@@ -117,7 +117,7 @@ class HeadWatch:
             os._exit(1)
 
 
-#: Metrics of replicas that are of use: those of engines and of nodes. The front counts requests.
+#: Metrics of replicas that are of use: of engines and of nodes. The front counts requests.
 _PREFIX = "graphrt_"
 
 

@@ -53,7 +53,7 @@ from servers.serving.servable import UseCount
 
 #: Tries of a request: once more if the first replica is lost before it has sent anything.
 _TRIES: Final = 2
-#: Seconds that a text of metrics waits for those of replicas.
+#: Seconds that a text of metrics waits for the replicas' metrics.
 _METRICS_SECONDS: Final = 2.0
 
 
@@ -103,6 +103,7 @@ class RemoteReplicas:
         Raises:
             RequestError: as many requests wait for a replica as may (RESOURCE_EXHAUSTED).
         """
+        # Counted here and not by Ray, so that the error is graphrt's 429 (decision 0070).
         if self._table.waiting >= self._max_queued:
             raise RequestError(
                 f'{self._table.waiting} requests wait for a replica of the model "{self._name}", '
@@ -168,6 +169,8 @@ class RemoteRequest:
                 if failure is None:
                     return
                 is_loss = failure.code is Code.UNAVAILABLE and not failure.is_unknown_model
+                # Only a request of which nothing was sent goes on elsewhere: what a client has seen
+                # cannot be generated again.
                 if not is_loss or not tries_left or self._has_taken or messages is not None:
                     raise failure.error()
                 self._routed.avoided.add(self._routed.replica)
@@ -210,6 +213,8 @@ class RemoteRequest:
             self._unpaid += size_of(packet)
             take(packet)
         if self._unpaid >= WINDOW // 2 and (self._paying is None or self._paying.done()):
+            # Flow control is ours: Ray's streams have none, and a replica would send as fast as it
+            # computes (decision 0070).
             self._paying = asyncio.create_task(self._pay())
 
     async def _pay(self) -> None:

@@ -136,7 +136,7 @@ class ReplicatedServable:
     """A `servers.serving.servable.Servable`. Belongs to one event loop.
 
     Each version of its files is an application of its own, so that the replicas of the old one
-    answer until those of the new one do.
+    answer until the new one's do.
 
     Attributes:
         local: the graph or model of this machine's files, which is never loaded here.
@@ -267,6 +267,8 @@ class ReplicatedServable:
         cluster, scale = self._cluster, self._scale
         self._fingerprint = await self._look()
         await self.local.prepare()
+        # Two fronts of different configurations must not answer under one name of the cluster
+        # (decision 0076).
         await asyncio.to_thread(cluster.claim, self.name)
         self._has_claim = True
         await self.local.check_names()
@@ -274,6 +276,8 @@ class ReplicatedServable:
         await asyncio.to_thread(cluster.check_room, scale)
         self._nodes = placed_nodes(scale)
         work = self._work()
+        # Fronts of one config.json get the same name from the same files, and so share the replicas
+        # (decision 0076).
         digest = hashlib.sha256(repr((version(), work, self._fingerprint)).encode()).hexdigest()
         application = cluster.application_of(self.name, digest)
         replicas = scale.first_replicas
@@ -299,6 +303,7 @@ class ReplicatedServable:
         loading.progress.begin("asking a replica", 0.9)
         self._replicas = self._remote()
         described: Description = await self._replicas.describe()
+        # Pickled requests of another version would fail later, and less clearly.
         if described.version != version():
             raise ClusterError(
                 f"the nodes of the Ray cluster have graphrt {described.version}, and this front is "
@@ -392,7 +397,7 @@ class ReplicatedServable:
         self.state = SERVABLE_TRANSITIONS[self.state, event]
 
     async def replica_metrics(self) -> Sequence[tuple[str, str]]:
-        """Return the name and the metrics of each replica, those of nodes too.
+        """Return the name and the metrics of each replica, also of replicas of nodes.
 
         Those that do not answer in time are left out.
         """

@@ -71,7 +71,7 @@ class _Replica:
     def seen_of(self, blocks: Sequence[int]) -> int:
         """Return the number of blocks, from the first, that the replica has seen."""
         low, high = 0, len(blocks)
-        while low < high:  # whoever has seen a block has seen those before it
+        while low < high:  # a replica that has seen a block has seen the blocks before it
             middle = (low + high) // 2
             if blocks[middle] in self.seen:
                 low = middle + 1

@@ -1,7 +1,7 @@
 """Messages between a front and a replica, as plain data that pickles.
 
 Failures travel as data: an exception of Ray's would bring its traceback, and lose its cause. Times
-of a record are those of one machine's clock, so they travel relative to its beginning.
+of a record are one machine's clock's, so they travel relative to its beginning.
 
 `Outgoing` is the answer of a replica to one request, on its way to the front.
 """

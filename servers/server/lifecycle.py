@@ -53,7 +53,7 @@ _loading_log: Final = logging.getLogger("graphrt.loading")
 
 #: Seconds between two drawings on a terminal while something is being loaded.
 DRAW_SECONDS: Final = 0.2
-#: Seconds between two looks while nothing is, and of loading that needs no line.
+#: Seconds between two polls while nothing loads. Loading that takes less gets no line of the log.
 LOOK_SECONDS: Final = 1.0
 #: Seconds between two lines of the log about the same loading.
 LINE_SECONDS: Final = 5.0
@@ -265,6 +265,8 @@ class Server:
         if batches is not None:
             await batches.open()
         grpc = self.settings.grpc
+        # Before loading: orchestrators restart a server that does not answer while a large model
+        # loads (decision 0036).
         await self._fronts.start(self._plane, http, grpc, document, self.views, batches)
         fronts = [front for front in (http, grpc) if front is not None]
         files: set[Followed | None] = {front.access.keys for front in fronts}
@@ -337,6 +339,8 @@ class Server:
             known = found
             # Collecting the garbage of thousands of graphs takes seconds, so not after each one.
             is_full = gone > 0 and (len(loaded) < _MANY or gone * 4 >= len(loaded))
+            # After each change of what is loaded, as frozen garbage is found only at the next one
+            # (decision 0034).
             freeze_garbage(is_full=is_full)
             if is_full:
                 gone = 0
@@ -376,6 +380,8 @@ class Server:
             await asyncio.wait({self._reloading})
         if self._fronts.urls:
             seconds = self.settings.drain_seconds
+            # The order of a stop: not ready, no new requests, the running ones end or are cut off,
+            # then graphs and their children (decision 0043).
             await self._fronts.stop_accepting()
             _log.info("stopping: requests in flight have %g s; a second signal cuts them", seconds)
             cut_off = await until(hurry, self._fronts.drain(seconds))
@@ -412,6 +418,8 @@ def serve(
     """
     with _Deadline() as deadline, asyncio.Runner(loop_factory=loop_factory()) as runner:
         loop = runner.get_loop()
+        # The interpreter waits for the standard executor's threads at its exit, also for one that
+        # reads a lost network mount.
         loop.set_default_executor(DaemonThreads())
         if worker is not None:
             return run_to_end(loop, _work(settings, worker, report, deadline))
@@ -434,6 +442,8 @@ def run_to_end(loop: asyncio.AbstractEventLoop, work: Coroutine[None, None, T]) 
         except BaseException as error:
             if task.done() or loop.is_closed():
                 raise
+            # A `sys.exit()` in a task that a node started stops the loop whatever the node's driver
+            # does, so the loop is started again where it stopped (decision 0092).
             raise_interrupt(error)
             _log.error("code of an author stopped the event loop, which goes on", exc_info=error)
 
@@ -562,6 +572,7 @@ def _signals(
         on_each_signal()
         event = next(waiting, None)
         if event is None:
+            # A third signal ends the process at once (decision 0043).
             os._exit(128 + number)
         loop.call_soon_threadsafe(event.set)
 
@@ -572,6 +583,7 @@ def _signals(
     numbers = (signal.SIGTERM,) if reload is None else (signal.SIGINT, signal.SIGTERM)
     previous = {number: signal.signal(number, on_signal) for number in numbers}
     follows_hang_up = reload is not None and hasattr(signal, "SIGHUP")
+    # nohup ignores SIGHUP on purpose.
     if follows_hang_up and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, on_hang_up)
     try:

@@ -1,1 +1,1 @@
-"""Servables behind the data plane: repository, graphs, models, reload."""
+"""Servables of the data plane: repository, graphs, models, reload."""

@@ -131,7 +131,7 @@ class GraphDefinition:
         self._shared = shared
         #: The files as they were when the graph was loaded, or loading it failed.
         self._seen = _NOTHING_SEEN
-        #: Marks of the files before loading, until the first look after it.
+        #: Marks of the files before loading, until the first check after it.
         self._marks: Marks | None = None
         #: The word for the files that options name, when they were last looked at.
         self._named = ""
@@ -168,6 +168,8 @@ class GraphDefinition:
     def inherit(self, old: Servable) -> None:
         """Let `load` take what ``old`` has loaded and this graph would load once more."""
         if isinstance(old, GraphDefinition) and old.graph is not None:
+            # One edited line of a graph loaded its model a second time, beside the first (decision
+            # 0056).
             self._kept = old.graph.keep_resources()
             if self._models is not None and old._models is not None:
                 self._models.follow(old._models)
@@ -204,6 +206,7 @@ class GraphDefinition:
                 self.reason = "its loading was interrupted"
                 self._move(ServableEvent.LOAD_FAILED)
                 raise
+            # One graph that fails stays FAILED with its reason; the others serve (decision 0036).
             self._fail(contained(error))
             return
         finally:
@@ -245,6 +248,8 @@ class GraphDefinition:
             return False
         has_failed = self.state is ServableState.FAILED
         files, digest = self._seen.around if has_failed else self._seen.files
+        # Graphs are read in several places and processes, so no digest is of the very bytes: times,
+        # sizes and inodes before and after tell (decision 0092).
         marks, self._marks = self._marks, None
         if marks is not None and marks != self._seen.around[0].marks():
             return True  # it may have been another while it was loaded, and the old one again
@@ -253,6 +258,8 @@ class GraphDefinition:
     def _has_other_models(self) -> bool:
         """True if the files that options name are others, and for a second look the same: copying
         those of a model takes time."""
+        # Model files are compared by time and place, not by content: reading gigabytes at each
+        # check takes as long as loading (decisions 0037, 0050).
         before, self._named = self._named, named_files(self.entry, self._source())
         return before == self._named != self._seen.named
 

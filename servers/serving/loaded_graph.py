@@ -101,7 +101,7 @@ def import_for(modules: Iterable[str]) -> None:
     for module, function in sorted(needed):
         found = import_module(module)
         if function:
-            with suppress(GraphError):  # not installed: a request that needs it is told
+            with suppress(GraphError):  # not installed: a request that needs it says so
                 getattr(found, function)()
 
 
@@ -152,6 +152,8 @@ async def load_graph(
     )
     check_servable(plan)
     modules = {node.calculator_class.__module__ for node in plan.nodes}
+    # Checks of a graph import no more than its ports (decision 0080); without this the first
+    # request would pay for the rest, on the event loop.
     await asyncio.to_thread(import_for, modules)
     settings = settings or GraphSettings()
     resource_settings = ResourceSettings(
@@ -305,6 +307,7 @@ class LoadedGraph:
             if any(each.unavailable_reason for each in self._resources.of_node(node.config.name))
         ]
         request, response = self.request_stream, self.response_stream
+        # A router with a fall-back still answers when one of its models is down.
         return "" if down and has_path(self.plan, request, response, without=down) else reason
 
     def keep_resources(self) -> KeptResources:
@@ -348,10 +351,14 @@ class LoadedGraph:
             del payload  # free it as soon as the nodes are done with it
             answers: LoopDelivery[ResponsePacket] | None = None
             if self.plan.has_threads:
+                # Only where threads call nodes: else packets are on the loop already, and the
+                # hand-over costs calls (decision 0048).
                 answers = LoopDelivery(emit)
                 emit = answers.put
             graph.observe_output_stream(self.response_stream, partial(_send, emit))
             try:
+                # A run per request, and one call for it: starting, adding, closing and waiting were
+                # four, with turns of the loop between (decisions 0032, 0048).
                 await graph.run_once_async(packets, self._side_packets)
             except BaseException:
                 await end_run(graph)
@@ -476,6 +483,7 @@ class LoadedGraph:
             "its request is over",
             self._name, nodes, GIVE_UP_SECONDS,
         )  # fmt: skip
+        # An abandoned run counts against the limit: it may hold a thread that never returns.
         self.users.hold(ending)
         self._stuck.append(nodes)
 
@@ -486,6 +494,8 @@ class LoadedGraph:
         ending.add_done_callback(ended)
 
     def _new_graph(self, record: RequestRecord | None) -> CalculatorGraph:
+        # New for each request, so no state leaks between requests. A pool of started graphs, as `#
+        # OVMS_GRAPH_QUEUE_MAX_SIZE` asks, would keep it (decision 0032).
         graph = CalculatorGraph(
             validated_graph=self.plan, registry=self._registry, services=self._services
         )
@@ -494,7 +504,10 @@ class LoadedGraph:
         elif self._shown is not None:
             graph.count_into(self._shown.totals)
         if record is not None:
+            # A weak reference: loaded objects are frozen and collections rare, so a cycle would
+            # keep the request's packets (decision 0034).
             record.waits_for = partial(_nodes_in_flight, weakref.ref(graph))
+            # Only sampled requests pay for spans (decision 0040).
             spans = record.begin_run(self._name) if record.trace is not None else None
             calls = self._live.begin_run(self._name, record) if self._live is not None else None
             if spans is not None or calls is not None:

@@ -154,7 +154,7 @@ class ModelRepository:
 
         Args:
             changed: names of entries whose files have changed, or that are to be retried.
-            overwritten: those of plain models with changed files of loaded versions, which are
+            overwritten: names of plain models with changed files of loaded versions, which are
                 loaded again.
 
         Raises:

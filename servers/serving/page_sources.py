@@ -138,7 +138,7 @@ def _line(
         name=name,
         kind="graph" if is_graph else "model",
         version=version,
-        state=state.name,  # type: ignore[arg-type]  # the names are those of the states
+        state=state.name,  # type: ignore[arg-type]  # states have the same names
         phase="" if loading is None else loading.progress.phase,
         percent=0 if loading is None else loading.percent,
         reason=reason,

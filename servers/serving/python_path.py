@@ -137,6 +137,8 @@ class _Loader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         own = dict(vars(builtins))
+        # Two graphs may bring different modules of one name, and a reload a new version of one that
+        # is in use: each package sees its own (decision 0029).
         own["__import__"] = _importer(self._package)
         module.__dict__["__builtins__"] = own
         super().exec_module(module)
@@ -267,7 +269,7 @@ def _import(name: str, path: Path) -> ImportFailure | None:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
             importlib.import_module(name)
-    except BaseException as error:  # SystemExit too, from a script that is no module
+    except BaseException as error:  # SystemExit too, from a script that is not a module
         raise_interrupt(error)
         forget_module(name)
         _log.debug("%s cannot be imported", path, exc_info=error)
@@ -323,7 +325,7 @@ class SharedModules:
 
     @property
     def digest(self) -> str:
-        """A word that changes whenever the modules are imported anew."""
+        """A word that changes whenever the modules are imported again."""
         return self._digest
 
     def is_outdated(self, paths: tuple[Path, ...]) -> bool:

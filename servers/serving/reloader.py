@@ -62,7 +62,7 @@ class Reloader:
         self._reread = reread
         #: The files of the last reading, of a configuration in use or a refused one; None: read.
         self._seen: SeenFiles | None = None
-        #: Findings of the last reading; the start of the server has reported those of the first.
+        #: Findings of the last reading; the start of the server has reported the first reading's.
         self._findings: tuple[Finding, ...] | None = None
         self._lock = asyncio.Lock()
         self._reloads: set[asyncio.Task[bool]] = set()
@@ -79,6 +79,8 @@ class Reloader:
         reported = ""
         took = 0.0
         while True:
+            # Ten times the duration of a check: 20,000 entries on a slow disk would otherwise keep
+            # a thread busy all the time.
             await pause(max(seconds, took * _REST))
             began = time.monotonic()
             try:
@@ -107,6 +109,7 @@ class Reloader:
         task = asyncio.create_task(self._reload(), name="reload")
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)
+        # A client that leaves must not stop a reload half-way.
         return await asyncio.shield(task)
 
     async def close(self) -> None:
@@ -141,6 +144,8 @@ class Reloader:
         """
         async with self._lock:
             if retries:
+                # A reload that is asked for forgets all digests: an operator must be able to mend
+                # what coarse times hide (decision 0092).
                 forget_contents()
                 self._seen = None
             self._take(await in_file_thread(_CONFIG_FILES, self._read, self._seen))

@@ -131,6 +131,8 @@ class ServedEntry:
                 raise self.unavailable()
             left = deadline - time.monotonic()
             # Shielded: a caller that is cancelled must not cancel the loading for others.
+            # 300 s at most, then 503: loading goes on, and a later request finds it (decision
+            # 0038).
             done, _ = await asyncio.wait({self.begin_loading()}, timeout=max(left, 0))
             if not done:
                 raise UnavailableError(
@@ -144,6 +146,8 @@ class ServedEntry:
     def _may_load(self) -> bool:
         state = self.servable.state
         if state is ServableState.FAILED:
+            # A model that cannot be loaded is tried again after 10 s, not by each request (decision
+            # 0038).
             return time.monotonic() - self._failed_at >= RETRY_SECONDS
         return state is ServableState.ON_DEMAND
 
@@ -190,6 +194,7 @@ class ServedEntry:
     async def _refresh_next(self, is_overwritten: bool) -> None:
         while self._job is not None:
             await asyncio.wait({self._job})
+        # The entry of this moment: several changes during one job become one reload.
         await asyncio.wait({self._begin(self._refresh(self.entry, is_overwritten), "reload")})
 
     async def _refresh(self, entry: Entry, is_overwritten: bool) -> None:
@@ -227,6 +232,8 @@ class ServedEntry:
                 return
             self._incoming = new
             new.inherit(old)
+            # Beside the old one: unloading it first would leave a gap without a servable, and
+            # nothing to return to after a failure (decision 0038).
             await new.load()
         finally:
             self._is_replacing = False
@@ -236,6 +243,8 @@ class ServedEntry:
             self.servable = new
             self._let_go(old)
         else:
+            # Kept for its reason, and for the files that it was made of: mending them is the change
+            # to look for (decision 0092).
             self.rejected = new
             _log.warning("%s: the previous version of it goes on answering", self.name)
 

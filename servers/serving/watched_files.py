@@ -121,7 +121,7 @@ def source_of(entry: GraphEntry, registry: Registry) -> GraphSource | None:
 def files_of(
     entry: GraphEntry, source: GraphSource | None, shared: tuple[Path, ...] = ()
 ) -> WatchedFiles:
-    """Return the files of a graph: its own, its subgraphs', those of Python handlers, tools and
+    """Return the files of a graph: its own, its subgraphs', files of Python handlers, tools and
     modules, and indexes.
 
     ``shared`` are the paths of modules for all graphs.
@@ -149,7 +149,7 @@ def files_around(entry: GraphEntry, files: WatchedFiles) -> WatchedFiles:
 def named_files(entry: GraphEntry, source: GraphSource | None) -> str:
     """Return a word for the files at every path that an option of the graph's nodes could be.
 
-    Most are of models. Words that are no path name files that do not exist, which costs nothing. A
+    Most are of models. A word that is not a path names a file that does not exist, at no cost. A
     file counts by its times, size and place. Reads directories: for a thread.
     """
     if source is None:

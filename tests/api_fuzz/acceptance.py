@@ -37,7 +37,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"text_input\\?\": the prompt is empty",
             r"is above the maximum of new tokens",
             # What a text means.
-            r"the text is no JSON",
+            r"the text is not JSON",
             r"not a grammar",
             r"the expression",
             r"is not written in Base64",

@@ -64,7 +64,7 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _drop_arrays(body: dict[str, Any]) -> None:
-    """Leave out arrays that are no input of the model; a schema cannot know its inputs."""
+    """Leave out arrays that are not input of the model; a schema cannot know its inputs."""
     for name in [name for name, value in body.items() if isinstance(value, list)]:
         if name not in (TEXT, INPUT, "id", "parameters"):
             del body[name]

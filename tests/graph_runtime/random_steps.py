@@ -67,7 +67,7 @@ class Steps:
         return []
 
     def process(self, time: int, values: Sequence[int | None]) -> Sent:
-        """Process one input set; None is no packet."""
+        """Process one input set; None is not a packet."""
         raise NotImplementedError
 
     def close(self) -> Sent:

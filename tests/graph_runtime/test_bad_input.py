@@ -225,7 +225,7 @@ def test_a_contract_that_raises_fails_the_validation(registry: Registry) -> None
     assert isinstance(error.value.findings[0].__cause__, OSError)
 
 
-@pytest.mark.parametrize("order", ["raises", "is no number"])
+@pytest.mark.parametrize("order", ["raises", "is not a number"])
 def test_a_source_layer_that_raises_is_an_error(registry: Registry, order: str) -> None:
     class Source(Calculator):
         out = Out[int]()

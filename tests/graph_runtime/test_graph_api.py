@@ -223,7 +223,7 @@ def test_an_invalid_timestamp_is_refused_and_the_run_continues(
     graph: CalculatorGraph,
 ) -> None:
     graph.start_run()
-    with pytest.raises(ValueError, match="no ordinary timestamp"):
+    with pytest.raises(ValueError, match="not an ordinary timestamp"):
         graph.add_packet_to_input_stream("in", "x", 2**63)
     with pytest.raises(TimestampError, match="illegal value"):
         graph.set_input_stream_timestamp_bound("in", Timestamp.DONE)

@@ -1,4 +1,4 @@
-"""The playground's views of models that are no chats, against a real server."""
+"""The playground's views of models that are not chats, against a real server."""
 
 from __future__ import annotations
 

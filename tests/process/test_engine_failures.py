@@ -132,7 +132,7 @@ def test_a_stopped_engine_makes_the_server_unready_until_it_continues(
         os.kill(engine, signal.SIGSTOP)
         try:
             taken = wait_until(lambda: not server.is_ready(), "unready")
-            assert taken > 3.0, "a long step is no reason to be unready"
+            assert taken > 3.0, "a long step is not a reason to be unready"
             assert server.is_live()
         finally:
             os.kill(engine, signal.SIGCONT)

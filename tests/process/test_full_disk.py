@@ -91,7 +91,7 @@ def test_a_batch_on_a_full_disk_loses_no_answer_and_ends_soon(
             input_file_id=file.id, endpoint=endpoint, completion_window="24h"
         ).id
         server.wait_for_log("batches pause: the disk for files and batches is full")
-        # The worker that ends meanwhile is no loss either, and what it had committed stays.
+        # The worker that ends meanwhile is not a loss either, and what it had committed stays.
         counts = client.batches.retrieve(batch_id).request_counts
         os.kill(server.child("servers.cli.batch_worker"), signal.SIGKILL)
         server.wait_for_log("it starts again in")

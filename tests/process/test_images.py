@@ -197,7 +197,7 @@ def test_valid_images_are_read(client: HttpClient, pictures: Path, url: str) -> 
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        (data_uri(b"hello world, not an image"), "no PNG, JPEG, WebP, GIF or BMP image"),
+        (data_uri(b"hello world, not an image"), "not a PNG, JPEG, WebP, GIF or BMP image"),
         (data_uri(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"), "SVG"),
         (data_uri(picture(300, 300)[:-60]), "broken"),
         (data_uri(promising_png(10_000, 10_000)), "10000 x 10000 pixels"),

@@ -58,7 +58,7 @@ def tracked(*folders: str) -> set[str]:
         check=False,
     )
     if listing.returncode:
-        pytest.skip("this is no git checkout")
+        pytest.skip("this is not a git checkout")
     return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
 
 

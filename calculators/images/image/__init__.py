@@ -1,6 +1,6 @@
 """Images as packets, and calculators that turn them into tensors, boxes, labels and back.
 
-The names and behaviour are those of MediaPipe's image, tensor and util calculators, and of those
+Names and behaviour follow MediaPipe's image, tensor and util calculators, and those
 that OpenVINO adds, on the CPU. An image in a packet is an `ImageFrame`, tensors are lists of
 `numpy.ndarray`, detections are the protobuf messages ``mediapipe.Detection``, and so on.
 OpenCV is imported when the first image needs it; the extra ``images`` installs it.

@@ -34,7 +34,7 @@ _LOWEST = np.float32(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, slots=True)
 class BoxDecoding:
-    """The layout and scales of a model's boxes; the fields are those of the options.
+    """The layout and scales of a model's boxes; the options have the same fields.
 
     Source: MediaPipe ``calculators/tensor/tensors_to_detections_calculator.cc``.
     """
@@ -254,7 +254,7 @@ class DetectorOutput:
         """The detections in the tensors, as mediapipe.Detection messages.
 
         Raises:
-            ImageError: number, type or shape of the tensors differ from those of the options.
+            ImageError: number, type or shape of the tensors differ from the options.
             GraphError: there are no anchors (UNAVAILABLE).
         """
         if len(tensors) in (2, 3):

@@ -213,7 +213,7 @@ def draw_gradient(
 def _pixels(start: Point, end: Point) -> tuple[tuple[Ints, Ints], tuple[int, int]]:
     """The pixels of a line as 4-connected neighbours, and its direction along both axes.
 
-    They are those of OpenCV's ``LineIterator``.
+    OpenCV's ``LineIterator`` visits the same pixels.
     """
     dx, dy = end[0] - start[0], end[1] - start[1]
     signs = (1 if dx >= 0 else -1, 1 if dy >= 0 else -1)

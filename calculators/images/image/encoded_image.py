@@ -48,7 +48,9 @@ def read_header(content: bytes | memoryview) -> ImageHeader:
         return ImageHeader("PNG", width, height)
     if start.startswith(_JPEG):
         return _jpeg(data)
-    what = "the image is empty" if len(data) == 0 else "the bytes are no image that is known here"
+    what = (
+        "the image is empty" if len(data) == 0 else "the bytes are not an image that is known here"
+    )
     raise ImageError(f"{what}; a JPEG or PNG is expected")
 
 

@@ -44,7 +44,7 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
         ) from error
     except ValueError as error:
         raise GraphError(
-            f'label_map_path: the file "{path}" is no UTF-8 text', code=Code.INVALID_ARGUMENT
+            f'label_map_path: the file "{path}" is not UTF-8 text', code=Code.INVALID_ARGUMENT
         ) from error
     lines = [line.removesuffix("\r") for line in lines]
     if lines[-1] == "":

@@ -184,7 +184,7 @@ class NonMaxSuppressionCalculator(Calculator):
         threshold = np.float32(options.min_suppression_threshold)
         for best, group in overlapping(boxes, options.overlap_type, threshold):
             if is_low[best]:
-                break  # a box of a lower score is no detection, but weighs in others
+                break  # a box of a lower score is not a detection, but weighs in others
             one = _with_top_label(*chosen[best])
             if len(group):
                 alike = [chosen[place][1] for place in group]

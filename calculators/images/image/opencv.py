@@ -16,6 +16,8 @@ def opencv() -> Any:
         GraphError: it is not installed (FAILED_PRECONDITION).
     """
     try:
+        # With the first image, and below version 5, which interpolates differently: users compare
+        # pixels with MediaPipe's (decision 0030).
         import cv2
     except ImportError as error:
         raise GraphError(

@@ -45,7 +45,7 @@ _FORMER_TAGS: Final = frozenset({"INPUT_FRAME", "OUTPUT_FRAME"})
 
 
 def check_image_tags(contract: CalculatorContract) -> None:
-    """Refuse the tags that stand for images on a GPU, and those of older versions."""
+    """Refuse the tags of images on a GPU, and the tags of older versions."""
     for kind, ports in (("input", contract.inputs), ("output", contract.outputs)):
         tags = ports.tags()
         for tag in tags:

@@ -34,7 +34,7 @@ class VideoReader:
 
     Raises:
         NotFoundError: there is no such file.
-        ImageError: the file is no video, or its codec is not known.
+        ImageError: the file is not a video, or its codec is not known.
     """
 
     def __init__(self, path: str) -> None:
@@ -50,7 +50,7 @@ class VideoReader:
         self.frames = 0
         if not self._video.isOpened() or min(self.width, self.height, self.frame_rate) <= 0:
             self.close()
-            raise ImageError(f'"{path}" is no video that can be read')
+            raise ImageError(f'"{path}" is not a video that can be read')
         self._position = cv2.CAP_PROP_POS_MSEC
         self._last = -1
 

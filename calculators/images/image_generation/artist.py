@@ -40,15 +40,15 @@ def read_image(data: bytes) -> Any:
     """Return the picture of a file, RGB, on white where it is transparent.
 
     Raises:
-        ValueError: it is no picture, is broken, or too large; the text is for the client.
+        ValueError: it is not a picture, is broken, or too large; the text is for the client.
     """
     return rgb_of(open_picture(data))
 
 
 def read_mask(data: bytes) -> Any:
-    """Return the mask of a file: white where the image is to be drawn anew.
+    """Return the mask of a file: white where the image is to be redrawn.
 
-    A picture with transparent pixels is a mask as OpenAI's API has it: those pixels are drawn anew.
+    A picture with transparent pixels is a mask as in OpenAI's API: these pixels are redrawn.
     Any other is a mask as the library has it: white pixels are.
 
     Raises:
@@ -65,6 +65,7 @@ def read_mask(data: bytes) -> Any:
 def pixels_of(picture: Any, size: Size, *, is_mask: bool = False) -> Pixels:
     """Return a picture as the library takes it: [1, height, width, 3], scaled to ``size``."""
     if picture.size != tuple(size):
+        # A blended edge of a mask would be neither kept nor drawn.
         how = Pillow.Resampling.NEAREST if is_mask else Pillow.Resampling.LANCZOS
         picture = picture.resize(tuple(size), how)
     return np.asarray(picture.convert("RGB"), np.uint8)[np.newaxis].copy()
@@ -149,7 +150,7 @@ class _Drawing:
         turns: turns that are over.
         given: what was read of its files, from the first turn on.
         random: the source of noise, if there are several turns. As it goes on from one image to the
-            next, they are those of a batch, where the model's scheduler needs noise only to begin.
+            next, they equal a batch's images where the model's scheduler needs noise only to begin.
     """
 
     draw: Draw
@@ -179,6 +180,8 @@ class Artist:
         self._paused: dict[int, _Drawing] = {}
         self._drawing: _Drawing | None = None
         self._news: list[msgspec.Struct] = []
+        # The library draws in one call of minutes: in the process's main thread it could not be
+        # cancelled.
         Thread(target=self._work, daemon=True).start()
 
     @property
@@ -268,6 +271,8 @@ class Artist:
             tokens = self._library.count_tokens(draw.prompt)
             self._report(DrawingBegun(draw.number, size.width, size.height, tokens))
             if draw.turns > 1:
+                # One generator goes on from image to image: with DDIM the images equal a batch's,
+                # bit by bit (decision 0093).
                 drawing.random = self._library.random_numbers(parameters["rng_seed"])
         if drawing.random is not None:
             del parameters["rng_seed"]
@@ -310,6 +315,8 @@ class Artist:
             report_step(all_steps)
         self._send(draw, images, -1, first_image)
         drawing.turns += 1
+        # A turn is an image. A step cannot be one: the library's callback runs in a thread of its
+        # own while the pipeline goes on (decision 0093).
         return Drawn(draw.number, True) if drawing.turns >= draw.turns else Paused(draw.number)
 
     def _send(self, draw: Draw, images: Pixels, partial: int, first_image: int) -> None:
@@ -329,7 +336,7 @@ def _read(draw: Draw) -> _Given:
     """Read the given files, and find the size to draw in.
 
     Raises:
-        _Unreadable: a file is no picture, is broken or too large.
+        _Unreadable: a file is not a picture, is broken or too large.
     """
     image = _opened(read_image, draw.image, "image")
     mask = _opened(read_mask, draw.mask, "mask")

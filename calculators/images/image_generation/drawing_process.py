@@ -1,6 +1,6 @@
 """`DrawingProcess`: a supervised process that draws, one image at a time.
 
-A `Drawing` is a request under way, as its node sees it; `ImageMetrics` are those of a node.
+A `Drawing` is a request under way, as its node sees it; `ImageMetrics` are a node's metrics.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class DrawingLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
     Attributes:
         model_path: its directory.
-        devices: one, or those of text encoders, denoiser and image coder.
+        devices: one, or one each for text encoders, denoiser and image coder.
         properties: OpenVINO's properties.
         adapter_mode: a `LoraMode`.
         niceness: by how much other processes come first.

@@ -5,7 +5,7 @@ Names, defaults, meaning and texts are OpenVINO Model Server's (``image_gen/imag
 A model may have LoRA adapters. The alpha of an adapter, its strength in a request, is the first of
 these that is given: the request's ``lora_alphas``, that of the component of a composite, that of
 the adapter, 1. Adapters that the request's model does not name have alpha 0. Rules and texts are
-those of OpenVINO Model Server (``image_gen/http_image_gen_calculator.cc``, ``imagegen_init.cpp``).
+OpenVINO Model Server's (``image_gen/http_image_gen_calculator.cc``, ``imagegen_init.cpp``).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LoraAdapters:
             wanted: ``lora_alphas`` of the request.
 
         Raises:
-            RequestError: ``wanted`` has other names, or values that are no numbers.
+            RequestError: ``wanted`` has other names, or values that are not numbers.
         """
         if not self.are_dynamic:
             if wanted:
@@ -116,7 +116,7 @@ class LoraAdapters:
                 raise _refused(f"lora_alphas key '{name}' is not part of composite '{model}'")
             if name not in found:
                 known = ", ".join(found)
-                raise _refused(f"lora_alphas key '{name}' is no adapter; there are: {known}")
+                raise _refused(f"lora_alphas key '{name}' is not an adapter; there are: {known}")
             found[name] = _alpha(name, value)
         return list(found.values())
 
@@ -217,7 +217,7 @@ def _file(path: str, place: str, directory: Path) -> Path:
             "the graph, or absolute"
         )
     if file.suffix != ENDING:
-        raise ResourceError(f'{place}: the file "{path}" is no {ENDING} file')
+        raise ResourceError(f'{place}: the file "{path}" is not a {ENDING} file')
     return file
 
 
@@ -248,7 +248,7 @@ class ImageGenOptions:
 
     Attributes:
         directory: the model's directory, absolute.
-        devices: one for all parts, or those of text encoders, denoiser and image coder.
+        devices: one for all parts, or one each for text encoders, denoiser and image coder.
         properties: OpenVINO's properties.
         largest: the longest sides of an image.
         default_size: the size of requests that give none; None leaves it to model or image.
@@ -417,7 +417,7 @@ def _static_shape(options: Any, sizes: tuple[Size, ...], *, is_npu: bool) -> Sta
         raise ResourceError("num_images_per_prompt must be greater than 0")
     guidance = options.guidance_scale if has_guidance else None
     if guidance is not None and not 0 <= guidance < float("inf"):
-        raise ResourceError(f"guidance_scale: {guidance} is no number from 0 on")
+        raise ResourceError(f"guidance_scale: {guidance} is not a number from 0 on")
     return StaticShape(size=sizes[0], images=images, guidance_scale=guidance)
 
 

@@ -38,7 +38,7 @@ class ImageGenerationCalculator(Calculator):
 
     Inputs: #0: the prompt, str.
     Outputs: #0: `ImageFrame`, SRGB, at the prompt's timestamp.
-    Options (mediapipe.ImageGenCalculatorOptions): those of `ImageGenCalculator`.
+    Options (mediapipe.ImageGenCalculatorOptions): the same as `ImageGenCalculator` has.
 
     ::
 
@@ -167,7 +167,7 @@ VARIATIONS: Final = "/images/variations"
 
 
 class ImageGenCalculator(PayloadCalculator):
-    """Answers requests for images: from texts, from images, and masked parts of images anew.
+    """Answers requests for images: from texts, from images, or for masked parts of images.
 
     The model draws in a process of its own; no thread waits. A client that leaves ends its drawing
     at the next step. The events of a stream are sent while the model draws. The tags are OpenVINO

@@ -121,7 +121,7 @@ def describe(model: str) -> TaskDescription:
     edit = _operation(
         "/images/edits",
         "createImageEdit",
-        "An image drawn anew, or the masked part of it",
+        "A redrawn image, or an image with its masked part redrawn",
         "ImageEdit",
         {FORM: media(ref("CreateImageEditRequest"))},
     )

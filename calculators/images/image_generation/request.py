@@ -83,7 +83,7 @@ def read_generation(body: object, rules: ModelRules) -> ImageRequest:
 
 
 def read_edit(form: MultipartForm, rules: ModelRules) -> ImageRequest:
-    """Return the request of a form: a new image from an image, or the masked part of it anew.
+    """Return the request of a form: a new image from an image, or its masked part redrawn.
 
     Raises:
         RequestError: as `read_generation`.

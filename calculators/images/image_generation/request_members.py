@@ -1,7 +1,7 @@
 """The members of requests for images, declared once: for the reader and for the OpenAPI document.
 
 Names and texts of errors are OpenVINO Model Server's (``image_gen/imagegenutils.cpp``), OpenAI's,
-and, as aliases, those of Stable Diffusion's servers.
+and, as aliases, the names of Stable Diffusion's servers.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ _FILES_ABOUT: Final = "A PNG, JPEG, WebP, GIF or BMP file."
 EDIT_MEMBERS: Final[Members] = table(
     honoured("prompt", Text(), "The new image in words.", is_required=True),
     _COMMON,
-    honoured("strength", Fraction(), "0 to 1: how much of the image is drawn anew."),
+    honoured("strength", Fraction(), "0 to 1: how much of the image is redrawn."),
     ignored("is for other models", "input_fidelity"),
 )
 VARIATION_MEMBERS: Final[Members] = table(
@@ -219,7 +219,7 @@ EDIT_FILES: Final[dict[str, Schema]] = {
     "image[]": {**_FILE, "description": "The same; OpenAI's clients send this name."},
     "mask": {
         **_FILE,
-        "description": "What to draw anew: transparent pixels, or white ones of a picture without "
+        "description": "What to redraw: transparent pixels, or white ones of a picture without "
         "transparent ones.",
     },
 }

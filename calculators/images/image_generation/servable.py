@@ -172,7 +172,7 @@ class LargeDrawings:
             await asyncio.wait(self._ends)
 
 
-#: How far the process for large images stands back behind all others.
+#: Niceness of the process for large images: ordinary requests get the processor first.
 _LARGE_NICENESS: Final = 10
 #: The most seconds after which a client may try again.
 _LONGEST_RETRY: Final = 300.0

@@ -359,7 +359,7 @@ def _graph(options: ImageGenerationOptions, models_path: str) -> str:
     """The graph as text; ``models_path`` is relative to the directory that it is served from.
 
     Raises:
-        TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
+        TaskError: ``plugin_config`` is not a JSON object of OpenVINO properties.
     """
     own = []
     for name in _FIELDS:

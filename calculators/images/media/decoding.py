@@ -177,4 +177,4 @@ def _what_it_is(data: bytes) -> str:
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"<") and b"<svg" in start:
         return f"SVG is not read; send the picture as {_NAMES}"
-    return f"the data is no {_NAMES} image"
+    return f"the data is not a {_NAMES} image"

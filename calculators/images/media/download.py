@@ -126,7 +126,7 @@ def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
         url = URL(text) if base is None else base.join(URL(text))
         host, port = url.host, url.port
     except ValueError:
-        raise ValueError("the address is no URL") from None
+        raise ValueError("the address is not a URL") from None
     if url.scheme not in ("http", "https") or not host or "\\" in text:
         raise ValueError("an address on the web starts with http:// or https:// and has a host")
     if url.user is not None or url.password is not None:

@@ -60,7 +60,7 @@ class Image(msgspec.Struct, frozen=True, array_like=True):
 
 #: Bytes in which the size is looked for: JPEGs of cameras have a small picture before it.
 _HEADER: Final = 64 * 1024
-#: JPEG's markers of frames: C0 to CF but those of tables.
+#: JPEG's markers of frames: C0 to CF except the markers of tables.
 _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 

@@ -75,7 +75,7 @@ def _path(url: str) -> PurePosixPath:
         try:
             parts = urlsplit(url)
         except ValueError:
-            raise ValueError("the address is no URL") from None
+            raise ValueError("the address is not a URL") from None
         if parts.netloc not in ("", "localhost"):
             raise ValueError("a file: URL has no host: file:///directory/picture.png")
         text = unquote(parts.path)

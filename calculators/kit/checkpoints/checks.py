@@ -184,7 +184,7 @@ def _needed(
 
     Args:
         names: the tensors that it has.
-        anywhere: those of all layers, which tell a family's forms apart.
+        anywhere: the tensors of all layers, which tell a family's forms apart.
     """
     family, layer = decoder.family, decoder.layers[number]
     if family.norms_have_weights:

@@ -50,7 +50,7 @@ class GgufSource:
     """A GGUF file that can be converted, by its header.
 
     Attributes:
-        file: its header, and those of the other parts.
+        file: its header, and the headers of the other parts.
         decoder: the numbers of its model.
         form: of weights with offsets.
         size: bytes of the converted weights.
@@ -67,7 +67,7 @@ class GgufSource:
 
     @property
     def facts(self) -> str:
-        """What the file holds, and what the engine computes in, for the log."""
+        """Types of the weights in the file and in the engine, for the log."""
         kinds = ", ".join(f"{kind} ({count})" for kind, count in self.file.kinds.items())
         return (
             f"{self.decoder.architecture}, {len(self.decoder.layers)} layers, tensors of {kinds}, "
@@ -139,6 +139,7 @@ def converted_bytes(file: GgufFile, form: OffsetForm) -> int:
 
 def _fitting_form(file: GgufFile, memory: int) -> OffsetForm:
     """Return the fastest form of which ``memory`` bytes have room."""
+    # Scaled is the fastest form, and takes up to twice the bytes of split (decision 0086).
     has_room = converted_bytes(file, OffsetForm.SCALED) <= memory * _MEMORY_SHARE
     return OffsetForm.SCALED if has_room else OffsetForm.SPLIT
 
@@ -163,6 +164,7 @@ async def hold_converted(
     entry = None if cache is None else await _hold(source, cache, progress)
     folder = None
     if entry is None:
+        # Without a cache the model is served all the same, and each start converts (decision 0051).
         folder = tempfile.TemporaryDirectory(prefix="graphrt-gguf-")
         entry = ModelCache(Path(folder.name)).hold(_KIND, source.key)
         if entry is None:
@@ -192,7 +194,7 @@ def find_converted(path: Path, form: str, cache: ModelCache) -> Path | None:
     """Return the directory of a converted GGUF file; None if the cache does not hold it yet."""
     try:
         found = cache.find(_KIND, read_source(path, form).key)
-    except (OSError, ResourceError):  # whoever loads it says more
+    except (OSError, ResourceError):  # loading the model reports it with more detail
         return None
     return found
 
@@ -204,6 +206,8 @@ async def _hold(source: GgufSource, cache: ModelCache, progress: LoadProgress) -
     while True:
         try:
             key = await asyncio.to_thread(lambda: source.key)
+            # Two servers that want the same file convert it once; the lock ends with its process
+            # (decision 0051).
             return await asyncio.to_thread(cache.hold, _KIND, key, needed)
         except OSError as error:
             raise ResourceError(f'"{source.file.name}" cannot be read: {error.strerror}') from None

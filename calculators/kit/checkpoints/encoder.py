@@ -4,19 +4,19 @@ An encoder has no cache and no logits. Its inputs are ``input_ids`` and ``attent
 output is a vector for each token, ``last_hidden_state``; the embeddings task makes one vector of
 these, by the pooling that the file names. There are two kinds:
 
-- *BERT and its kin*: every token sees every other one, norms stand behind attention and
+- *BERT and its kin*: every token sees every other one, norms stand after attention and
   feed-forward part (``attn_output_norm``, ``layer_output_norm``), positions are learned, rotate
   (Nomic, Jina 3), or weaken what is far away (Jina 2);
 - *decoders* with ``pooling_type`` (Qwen3-Embedding): the builder of decoders, without states.
   Tokens see those before them, or all (ModernBERT, EuroBERT, NeoBERT, EmbeddingGemma, and
   ``attention.causal`` false).
 
-A model that ranks has a head behind one token, the first or, of a decoder, the last, or behind the
+A model that ranks has a head over one token, the first or, of a decoder, the last, or over the
 mean of all (ModernBERT): ``cls`` with tanh and ``cls.output``. Its output is ``logits``, one
 number; of a head with yes and no (Qwen3-Reranker) their difference. Segments of a pair come by
 ``token_type_ids``.
 
-EmbeddingGemma has two more products behind its pooling (``dense_2``, ``dense_3``). They are linear,
+EmbeddingGemma has two more products after its pooling (``dense_2``, ``dense_3``). They are linear,
 and so is pooling: here they are applied to each token.
 """
 
@@ -133,7 +133,7 @@ class EncoderBuilder(Builder):
         return x
 
     def _ended(self, x: ov.Output) -> ov.Output:
-        """Return the vectors behind the last layer."""
+        """Return the vectors after the last layer."""
         if "output.weight" in self._weights:  # of a decoder, which is not needed
             self._weights.used.add("output.weight")
         own = "enc.output_norm" if "enc.output_norm.weight" in self._weights else self.LAST_NORM
@@ -226,7 +226,7 @@ class ModernBertBuilder(EncoderBuilder):
 
 
 def first_place(mask: ov.Node) -> ov.Output:
-    """Return the place of the first token of each text, behind padding on the left."""
+    """Return the place of the first token of each text, after padding on the left."""
     first = op.topk(mask, whole(1), 1, "max", "index", "i64", stable=True).output(1)
     return op.squeeze(first, whole([1])).output(0)
 

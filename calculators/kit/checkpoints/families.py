@@ -446,7 +446,7 @@ ENCODERS: Final[Mapping[str, ModelFamily]] = {
     "eurobert": ModelFamily("EuroBERT"),
     "gemma-embedding": replace(FAMILIES["gemma3"], models="EmbeddingGemma"),
 }
-#: Ways of making one vector of those of the tokens, by ``pooling_type``.
+#: Ways of pooling the vectors of all tokens into one, by ``pooling_type``.
 _POOLING: Final[Mapping[int, str]] = {1: "MEAN", 2: "CLS", 3: "LAST", 4: "RANK"}
 
 
@@ -475,12 +475,12 @@ def find_family(file: GgufFile) -> ModelFamily:
     """Return the declaration of a file's family.
 
     Raises:
-        ResourceError: the file is no language model, or one that cannot be run; the text says why.
+        ResourceError: the file is not a language model, or cannot be run; the text says why.
     """
     kind = file.metadata.text("general.type", "model")
     if kind not in ("model", None):
         raise ResourceError(
-            f'"{file.name}" is no language model: its "general.type" is {kind!r}'
+            f'"{file.name}" is not a language model: its "general.type" is {kind!r}'
             + ("; merge the adapter into its model" if kind == "adapter" else "")
         )
     name = file.architecture

@@ -374,7 +374,7 @@ class LatentBuilder(Builder):
         if not (self._latent and self._key and self._value):
             raise ResourceError(
                 f'"{file.name}" was made before latent attention had its present form (it has no '
-                f'"{prefix}attention.key_length_mla"); convert the model anew'
+                f'"{prefix}attention.key_length_mla"); convert the model again'
             )
         if values.number(prefix + "attention.temperature_scale"):
             raise ResourceError(

@@ -257,7 +257,7 @@ class Metadata:
         return value.count if isinstance(value, _List) else None
 
     def texts(self, key: str) -> list[bytes] | None:
-        """A list of texts as bytes: those of a vocabulary are not always UTF-8."""
+        """A list of texts as bytes: the texts of a vocabulary are not always UTF-8."""
         value = self._values.get(key)
         if value is None:
             return None
@@ -306,7 +306,7 @@ class GgufFile:
         """Read the headers.
 
         Raises:
-            ResourceError: the file is no GGUF file, cut, damaged, or a part is missing.
+            ResourceError: the file is not a GGUF file, cut, damaged, or a part is missing.
             OSError: it cannot be read at all.
         """
         self.name = path.name
@@ -395,12 +395,12 @@ def read_gguf_facts(path: Path) -> Mapping[str, Any]:
     """Return the metadata of a GGUF file by ggml's keys, without lists.
 
     Raises:
-        ResourceError: it is no GGUF file, a truncated or a damaged one.
+        ResourceError: it is not a GGUF file, a truncated or a damaged one.
     """
     return GgufFile(path).metadata.scalars
 
 
-_NO_GGUF: Final = "is no GGUF file"
+_NO_GGUF: Final = "is not a GGUF file"
 
 
 def _read_header(path: Path) -> _Header:
@@ -572,7 +572,7 @@ class _Header:
         if offset % self._alignment():
             raise _NotReadable(
                 f'is a damaged GGUF file: the tensor "{shown}" is at the offset {offset}, which is '
-                f'no multiple of "general.alignment", {self._alignment()}'
+                f'not a multiple of "general.alignment", {self._alignment()}'
             )
         self._place = "list of tensors"
         return name, shape, kind, offset

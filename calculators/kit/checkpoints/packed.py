@@ -457,7 +457,7 @@ def with_rest(packed: Packed) -> Packed:
     """Return rows of 4-bit codes with offsets in the narrow form of *scaled*.
 
     Codes stay, zero points are whole, and what their rounding leaves of an offset is a number of
-    two digits, whose codes are the columns behind the others.
+    two digits, whose codes are the columns after the others.
     """
     codes, scale = packed.codes, packed.scale
     if packed.minus is None:

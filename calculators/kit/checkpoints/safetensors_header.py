@@ -38,7 +38,7 @@ class StoredTensor(NamedTuple):
 
 
 class NotSafetensors(Exception):
-    """The file is no safetensors file, or is damaged; the text continues "it"."""
+    """The file is not a safetensors file, or is damaged; the text continues "it"."""
 
 
 def read_header(path: Path) -> dict[str, StoredTensor]:
@@ -65,8 +65,8 @@ def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _Safetenso
     length = int.from_bytes(prefix, "little")
     if len(prefix) < _LENGTH_BYTES or length > size - _LENGTH_BYTES:
         raise NotSafetensors(
-            f"is no safetensors file, or only a part of one: it has {size} bytes, which its header "
-            f"does not fit into"
+            f"is not a safetensors file, or only a part of one: it has {size} bytes, which its "
+            f"header does not fit into"
         )
     if length > _LONGEST:
         raise NotSafetensors(f"has a header of {length} bytes; at most {_LONGEST} are read")
@@ -75,7 +75,7 @@ def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _Safetenso
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise NotSafetensors("is no safetensors file: its header is no JSON object")
+        raise NotSafetensors("is not a safetensors file: its header is not a JSON object")
     return _SafetensorsHeader(length, value)
 
 

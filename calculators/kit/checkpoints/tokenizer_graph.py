@@ -95,7 +95,8 @@ def write_tokenizer(vocabulary: Vocabulary, directory: Path, file: str) -> None:
         ):
             if token is not None:
                 model.set_rt_info(token, key)
-        # Without it the library does not look for the parts that it switches at run time.
+        # Without the version the library (2026.4) does not look for the parts that it switches at
+        # run time, such as special tokens (decision 0089).
         model.set_rt_info(openvino_tokenizers.__version__, "openvino_tokenizers_version")
         # The default compresses the scores of a Unigram model to float16.
         ov.save_model(model, directory / f"{name}.xml", compress_to_fp16=False)
@@ -160,7 +161,7 @@ class _Graph:
         return {b"<mask>", b"[MASK]"} & texts if vocabulary.mask_strips else set()
 
     def _spaces_behind(self) -> set[bytes]:
-        """Return the special tokens that swallow the spaces behind them."""
+        """Return the special tokens that swallow the spaces after them."""
         if not self._vocabulary.strips_behind:
             return set()
         texts = {self._vocabulary.tokens[i] for i in self._special}

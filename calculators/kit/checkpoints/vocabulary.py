@@ -105,7 +105,7 @@ class Vocabulary:
         normalization: SentencePiece's compiled table of replacements.
         lowercases, strips_accents: of WordPiece.
         templates: chat templates by name; "" is the default one.
-        strips_behind: special tokens swallow the spaces behind them (Phi-3).
+        strips_behind: special tokens swallow the spaces after them (Phi-3).
         mask_strips: the mask swallows the spaces before it.
     """
 

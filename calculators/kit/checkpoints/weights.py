@@ -91,7 +91,7 @@ class Rows(NamedTuple):
 
 
 class WeightScratch:
-    """Memory for a model's constants: arrays lie one behind the other in a file.
+    """Memory for a model's constants: arrays lie one after the other in a file.
 
     A model refers to its arrays, so a scratch must be kept as long as the model. Arrays that are
     complete leave the process's memory, and come back from the file when they are read.
@@ -189,6 +189,8 @@ class WeightScratch:
 
     def _release(self) -> None:
         for memory in self._unreleased:
+            # Constants leave the memory as they are made: a conversion must not need the memory of
+            # the whole model (decision 0086).
             memory.madvise(mmap.MADV_DONTNEED)
         self._unreleased.clear()
 
@@ -358,6 +360,8 @@ class Weights:
         orders: Sequence[NDArray[np.int64] | None],
         last: bool,
     ) -> ov.Output:
+        # The output layer is as wide as the vocabulary: sums for a second product cost more there
+        # than float32.
         form = OffsetForm.EXACT if last and self._form is OffsetForm.SPLIT else self._form
         for tensor in tensors:
             self._count(tensor)
@@ -367,6 +371,8 @@ class Weights:
             stored = self._store(tensors, orders, form, is_product=not last)
             columns = tensors[0].shape[-1]
             wide = self._with_sums(x, columns, stored) if stored.has_rest else x
+            # The rests of offsets are further columns of the same product: a product of their own
+            # (split) costs two more nodes each time (decision 0086).
             y = op.matmul(wide, _dequantized(stored), False, True).output(0)
             if stored.correction is not None:
                 groups = stored.correction.shape[1]
@@ -397,7 +403,7 @@ class Weights:
         return self._sums[key][1].output(0)
 
     def _with_sums(self, x: ov.Output, columns: int, stored: _Stored) -> ov.Output:
-        """Return ``x`` and behind it the sums of its groups, once for each digit of the rests."""
+        """Return ``x`` followed by the sums of its groups, once for each digit of the rests."""
         group = int(stored.codes.shape[-1])
         sums = self._group_sums(x, columns // group, group)
         key = (hash((x.get_node().get_friendly_name(), x.get_index())), group)
@@ -622,8 +628,12 @@ def _target(tensors: Sequence[GgufTensor], form: OffsetForm, weights: int) -> Ma
         return MatrixForm("i4" if is_narrow else "i8", group, "", has_offset)
     if form is OffsetForm.SCALED:
         if is_narrow and weights > LARGE:
+            # With one request reading the weights takes half of a token's time, so large matrices
+            # keep 4 bits (decision 0086).
             return MatrixForm("u4", group, "u8", has_rest=True)
         return MatrixForm("u8", group, "u8")
+    # Fractional zero points are the file to the bit; the plug-in's integer kernels take whole ones
+    # only, so this form computes in float32 (decision 0086).
     return MatrixForm("u4" if is_narrow else "u8", group, "f32")
 
 

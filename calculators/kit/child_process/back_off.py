@@ -6,7 +6,7 @@ from typing import Final
 
 FIRST_DELAY: Final = 0.2
 LAST_DELAY: Final = 30.0
-#: Seconds after which a life counts as good, and the pauses begin anew.
+#: Seconds after which a life counts as good, and the pauses begin with the shortest again.
 GOOD_LIFE: Final = 60.0
 
 
@@ -26,7 +26,7 @@ class BackOff:
         self._good_life = good_life
 
     def note_life(self, seconds: float) -> None:
-        """Begin anew if a life that has just ended was a good one."""
+        """Return to the shortest pause if the life that has just ended was a good one."""
         if seconds > self._good_life:
             self.failures = 0
             self._next = self._first
@@ -35,5 +35,7 @@ class BackOff:
         """Return the pause until the next life, and count the end of the last one as a failure."""
         pause = self._next
         self.failures += 1
+        # A process that cannot load, such as one whose file is gone, would otherwise keep a core
+        # busy with its imports.
         self._next = min(2 * pause, self._last)
         return pause

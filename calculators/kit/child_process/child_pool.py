@@ -99,6 +99,8 @@ class ChildPool:
                 self._release(worker, use)
             case KillShared(use=use, reason=reason):
                 for shared in self._children.values():
+                    # Any worker may kill: each watches its own questions, and a child that hangs
+                    # hangs for all (decision 0071).
                     if any((user.worker, user.use) == (worker, use) for user in shared.users):
                         shared.child.kill(reason)
                         return
@@ -126,6 +128,8 @@ class ChildPool:
         # A worker that wants the same twice, as for two graphs, gets two.
         while self._is_used((*words, place), user.worker) or self._is_lost((*words, place)):
             place += 1
+        # The first message is part of the key: it holds model and options, so workers share only
+        # what they would have loaded alike (decision 0071).
         key = (*words, place)
         shared = self._children.get(key)
         if shared is None:
@@ -148,6 +152,7 @@ class ChildPool:
             for user in shared.users:
                 if (user.worker, user.use) == (worker, use):
                     shared.users.remove(user)
+                    # The model of a worker that reloads stays as long as another uses it.
                     if not shared.users:
                         self._stop(shared)
                     return
@@ -157,6 +162,8 @@ class ChildPool:
     def _start(self, key: _Key, want: Want) -> _Shared:
         self._started += 1
         try:
+            # systemd-tmpfiles removes what was not used for days; running children keep their
+            # connections and notice nothing.
             if not os.path.isdir(self.folder):  # removed by a cleaner of temporary files
                 self._folder.remove()
                 self._folder = OwnedFolder(_KIND)
@@ -187,6 +194,8 @@ class ChildPool:
 
     def _take_frame(self, shared: _Shared, frame: Frame) -> None:
         if shared.ready is not None:
+            # The pool stands in no request's way: frames go from worker to child directly (decision
+            # 0071).
             return  # it talks to the workers now
         content: Any = msgspec.msgpack.decode(frame)
         if content[0] in _WHILE_LOADING:
@@ -199,6 +208,8 @@ class ChildPool:
 
     def _gone(self, shared: _Shared, reason: str) -> None:
         if self._children.get(shared.key) is shared:
+            # Not restarted here: each worker's supervisor asks again after its back-off (decision
+            # 0071).
             del self._children[shared.key]
         with suppress(OSError):
             os.unlink(shared.path)

@@ -45,6 +45,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             return
         if not self._unsent:
+            # uvloop 0.23 makes a call of the system of each write: the frames of one turn leave
+            # together (decision 0048).
             asyncio.get_running_loop().call_soon(self._write)
         self._unsent += framed(*pieces)
 
@@ -54,7 +56,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
             self._transport.writelines(unsent)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
 
@@ -87,6 +89,7 @@ class ChildOutput:
         self._name = name
         self._reader = reader
         self._is_logged = is_logged
+        # The pipe is read on the event loop: a library that prints much must not stop it.
         os.set_blocking(reader, False)
         self._rest = b""
         self._loop = asyncio.get_running_loop()
@@ -112,6 +115,8 @@ class ChildOutput:
             self._close()
             return False
         if not self._is_logged:
+            # Children that were started early have a pipe whether their output is logged or not
+            # (decision 0065).
             sys.stderr.buffer.write(data)
             sys.stderr.buffer.flush()
             return True
@@ -199,6 +204,8 @@ class ChildProcess(FrameProtocol):
         """
         # One that was started early has no further socket, and its output goes to this process.
         is_usual = listener is None and not self._has_log
+        # Started before the server's imports, and loading already if its first message was known
+        # (decisions 0065, 0077).
         early = take_early(module, defaults, first) if is_usual else None
         if early is not None:
             self._process = early.process
@@ -261,6 +268,8 @@ class ChildProcess(FrameProtocol):
         status = None if self._process is None else self._process.returncode
         if status is None or self._kill_reason:
             return False
+        # SIGKILL is what the kernel sends when memory ends, and what people send: no request is
+        # blamed for it.
         return status >= 0 or -status in _FAULTS
 
     def stop(self) -> None:

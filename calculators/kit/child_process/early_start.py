@@ -94,6 +94,8 @@ def take_early(module: str, defaults: Mapping[str, str], first: bytes = b"") -> 
         return None
     # Paths for imports may have been added since, and the child may have ended.
     is_usable = child.environment == child_environment(defaults) and child.process.poll() is None
+    # A child with another first message has loaded another model. Ended and started again it costs
+    # what it would have cost without the early start (decision 0077).
     if is_usable and child.first_message in (b"", first):
         return child
     child.end()
@@ -118,10 +120,14 @@ def start_module(
     Raises:
         OSError: the system has no process left.
     """
+    # A new program and not a fork of one with libraries in it: OpenBLAS has threads before any
+    # fork, and engines need their `GLIBC_TUNABLES` when a program starts (decision 0074).
     return subprocess.Popen(
         [sys.executable, "-m", module, str(descriptors[0]), str(os.getpid())],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
+        # Standard output is the command line's: a library that prints there would corrupt what
+        # `--json` writes.
         stdout=subprocess.DEVNULL,
         stderr=stderr,
         env=environment,
@@ -134,4 +140,5 @@ def child_environment(defaults: Mapping[str, str]) -> dict[str, str]:
     With the path, packages that are not installed are found too.
     """
     paths = [path for path in sys.path if path]
+    # Unbuffered, so that the last lines of a process that crashes reach the log.
     return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

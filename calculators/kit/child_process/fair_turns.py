@@ -59,6 +59,8 @@ class FairTurns:
         """``at_once`` limits the work that a child has, ``most_waiting`` the work that waits."""
         self._free = at_once
         self._most_waiting = most_waiting
+        # In the server and not in the child: what the child has queued cannot be withdrawn, and a
+        # crash could not be attributed (decision 0019).
         self._waiting: ClientOrder[FairTurn] = ClientOrder(self._rank)
         #: The number of waiting pieces by connection.
         self._waits_of: Counter[ClientIdentity] = Counter()
@@ -134,12 +136,16 @@ class FairTurns:
         self._going_on += turn.goes_on
         new = len(self._waiting) - self._going_on
         if self._most_waiting is not None and not turn.goes_on and new > self._most_waiting:
+            # The most expensive work of the client that has most is refused, not the newest: a
+            # flood must not shut others out (decision 0014).
             last = self._waiting.last(lambda work: not work.goes_on)
             self._remove(last)
             assert last.started is not None
             last.started.set_exception(TooManyWaiting())
         for lasting in self._lasting:
             if lasting.on_wanted is not None:
+                # A long turn, such as a sound or an image, ends at its next border while others
+                # wait (decisions 0091, 0093).
                 lasting.on_wanted()
         try:
             await started
@@ -182,6 +188,8 @@ class FairTurns:
             self._costs[client] = cost
             self._waiting.rank_anew()  # new connections may wait in any line
         else:
+            # Size alone underestimates hostile work: a regular expression of 1 kB took most of a
+            # second (decision 0014).
             self._costs[client] = before + _NEWEST * (cost - before)
         changed = [client]
         if len(self._costs) > REMEMBERED:

@@ -91,6 +91,8 @@ class FrameBuffer:
                     self._begin_long(begin, length)
                 break
             self._begin = begin + length
+            # A list and not a generator: resuming it for each frame was one more call on the way of
+            # every token (decision 0048).
             frames.append(bytes(memoryview(self._stage)[begin : self._begin]))
         rest = self._end - self._begin
         self._stage[:rest] = self._stage[self._begin : self._end]
@@ -99,6 +101,8 @@ class FrameBuffer:
 
     def _begin_long(self, begin: int, length: int) -> None:
         """Begin a frame of which only the beginning is in the stage."""
+        # Images and sounds of many MiB are received into their own memory, without the copy out of
+        # the stage.
         self._long = bytearray(length)
         self._filled = self._end - begin
         self._long[: self._filled] = memoryview(self._stage)[begin : self._end]

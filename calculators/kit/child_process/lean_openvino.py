@@ -40,6 +40,8 @@ def leave_out_converter() -> None:
 
 def leave_out_tokenizers() -> None:
     """Answer openvino_genai's question without the import. Call it before the first tokenizer."""
+    # An operator may have chosen another library by these variables; then the package itself
+    # answers.
     if _TOKENIZERS in sys.modules or any(map(os.environ.get, _CHOICES)):
         return
     found = find_spec(_TOKENIZERS)
@@ -83,6 +85,7 @@ def _problem(file: Path) -> str:
     """Return the reason why the two files of a model cannot be read; "" if they can."""
     import openvino
 
+    # A tokenizer's files have operations of an extension that this process has left out so far.
     whole_tokenizers()
 
     try:

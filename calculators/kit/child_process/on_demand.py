@@ -89,6 +89,8 @@ class OnDemand(Generic[T]):
             self._timer = None
         if not self.is_closed:
             loop = asyncio.get_running_loop()
+            # A process for long prompts takes 126 MiB, a second engine as much as the model:
+            # neither is kept for requests that may not come (decisions 0020, 0090).
             self._timer = loop.call_later(self._idle_seconds, self._end)
 
     def _end(self) -> None:

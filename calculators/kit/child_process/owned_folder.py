@@ -1,7 +1,7 @@
 """`OwnedFolder`: a folder for temporary files that does not outlive its process for long.
 
 A process that is killed removes nothing. So each such folder has a lock, which the kernel takes
-from a process however it ends, and whoever makes the next folder of the kind removes those without
+from a process however it ends, and the maker of the next folder of the kind removes those without
 an owner.
 """
 
@@ -25,7 +25,7 @@ class OwnedFolder:
     """
 
     def __init__(self, kind: str) -> None:
-        """Make the folder ``graphrt-KIND-...``, and remove those of processes that were killed.
+        """Make the folder ``graphrt-KIND-...``, and remove folders that killed processes left.
 
         Raises:
             OSError: there is no folder for temporary files.

@@ -53,6 +53,8 @@ class _Link:
                 data = data[self.socket.send(data) :]
         self.unsent += data
         if len(self.unsent) > MOST_UNSENT:
+            # One worker that stands still must not stop the engine for the others, nor fill its
+            # memory.
             raise OSError("it does not read")
 
     def write_rest(self) -> None:
@@ -89,6 +91,8 @@ class ParentConnection:
         os.set_blocking(self._waker, False)
         self._poll = select.poll()
         self._poll.register(self._woken, select.POLLIN)
+        # poll and not asyncio: with a small model the engine asks for messages thousands of times a
+        # second, between two steps.
         self._poll.register(self._socket, select.POLLIN)
         if self._listener is not None:
             self._poll.register(self._listener, select.POLLIN)
@@ -252,6 +256,9 @@ def die_with_parent(parent: int) -> None:
     if hasattr(signal, "SIGHUP"):  # a closed terminal signals all of its processes
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if sys.platform == "linux":
+        # A step or a compilation holds the interpreter's lock, so the child itself would notice the
+        # closed connection late.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # The parent may have died before prctl: then no signal comes.
     if os.getppid() != parent:
         raise ParentGone

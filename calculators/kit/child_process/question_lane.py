@@ -87,6 +87,7 @@ class QuestionLane(SupervisedProcess[ReadyT]):
         """
         self._subject = subject
         turns = sharers() if is_shared else 1
+        # The child's clock counts the questions of all workers (decision 0071).
         self._cpu_seconds = cpu_seconds * turns
         self._wall_seconds = wall_seconds = wall_seconds * turns
         self._turns = FairTurns(most_waiting=most_waiting)
@@ -131,6 +132,8 @@ class QuestionLane(SupervisedProcess[ReadyT]):
             ) from None
         try:
             reason = ""
+            # Once more in another process, since the question was not at fault (decision 0013: a
+            # process that was stopped or killed from outside is the server's fault).
             for _ in range(2):
                 if self.state is not ChildState.READY:
                     await self.until_ready()
@@ -146,6 +149,8 @@ class QuestionLane(SupervisedProcess[ReadyT]):
         finally:
             question = self._question
             if question is not None and question.turn is turn:
+                # So the turn goes on until the child has answered; ending it now would give the
+                # child two questions at a time.
                 question.is_left = True  # the process cannot be interrupted
             else:
                 self._turns.end(turn)

@@ -45,6 +45,8 @@ def cpu_seconds(pid: int) -> float | None:
         return None
     try:
         # The clock of a process, made of its id as clock_getcpuclockid(3) does on Linux.
+        # /proc/PID/stat counts in hundredths of a second, too coarse for questions of a few
+        # milliseconds.
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return None
@@ -81,6 +83,8 @@ class WorkLimit:
         self._began = self._loop.time()
         self._cpu_began = cpu_seconds(pid)
         self._last_used = 0.0
+        # The limit cannot be reached earlier than this, so most questions end before the first
+        # check.
         pause = max(min(cpu / _THREADS, wall), _SHORTEST_PAUSE)
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(pause, self._watch)
 
@@ -334,6 +338,8 @@ class SupervisedProcess(Generic[ReadyT]):
             progress.begin("starting a process", 0.0)
         self._starting = asyncio.create_task(self._spawn())
         try:
+            # A cancelled start must still learn the process that it has made, or nobody could end
+            # it.
             await asyncio.shield(self._starting)
             ready = await first
             if progress is not None:
@@ -368,6 +374,7 @@ class SupervisedProcess(Generic[ReadyT]):
             child.stop()
             try:
                 seconds = _STOP_SECONDS if self._stop_seconds is None else self._stop_seconds
+                # Two seconds by default: the end of a stop is bounded (decision 0043).
                 await asyncio.wait_for(child.wait(), seconds)
             except TimeoutError:
                 child.kill("it did not stop in time")
@@ -388,9 +395,10 @@ class SupervisedProcess(Generic[ReadyT]):
         try:
             message = self._decode(frame)
         except msgspec.MsgspecError as error:
-            self.kill(f"it sent what is no message: {error}")
+            self.kill(f"it sent what is not a message: {error}")
             return
         if isinstance(message, Log):
+            # By way of an argument: a text of the child's may contain "%".
             logging.getLogger(message.logger).log(message.level, "%s", message.text)
         elif self.state is ChildState.READY:
             self.take(message)
@@ -463,6 +471,8 @@ class SupervisedProcess(Generic[ReadyT]):
         self._heard_at += max(0.0, loop.time() - due)
         if self.silence > self._hang_seconds:
             self.was_hung = True
+            # Until then the child may come back: a process that was stopped (SIGSTOP) continues if
+            # it wakes in time.
             self.kill(f"it has not answered for {self._hang_seconds:.0f} s")
             return
         due = loop.time() + self._hang_seconds / 4

@@ -54,7 +54,7 @@ def files_of(form: MultipartForm, name: str) -> list[FormFile]:
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,64}(\.[0-9]{1,64})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _TRUTHS: Final = {"true": True, "false": False}
-#: Texts of a member that is no string and that is absent: libraries write null as "null".
+#: Texts of a member that is not a string and that is absent: libraries write null as "null".
 NOTHING: Final = frozenset({"", "null"})
 
 

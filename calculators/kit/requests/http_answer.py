@@ -52,7 +52,7 @@ class HttpAnswer:
 
     def __post_init__(self) -> None:
         if _MEDIA_TYPE.fullmatch(self.content_type) is None:
-            raise ValueError(f"{self.content_type!r} is no content type")
+            raise ValueError(f"{self.content_type!r} is not a content type")
         for name, value in self.headers.items():
             if _NAME.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
                 raise ValueError(f"the header {name!r} cannot be sent")

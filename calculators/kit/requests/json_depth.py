@@ -1,7 +1,7 @@
 """The nesting of a client's JSON, bounded before it is parsed.
 
 Parsers have bounds of their own, which differ by library and by version of Python: `json` and
-msgspec read a thousand levels on Python 3.13 and fail on 3.11. Code behind them walks over values
+msgspec read a thousand levels on Python 3.13 and fail on 3.11. Code after them walks over values
 recursively. So text that nests deeper than this is refused or taken for text, everywhere.
 """
 
@@ -19,7 +19,7 @@ _OPENING: Final = b"[{"
 def nests_deeper(text: str | bytes, most: int = MOST_DEPTH) -> bool:
     """Return whether JSON has more than so many levels.
 
-    Of text that is no JSON, the part before the first fault is looked at, and perhaps more.
+    Of text that is not JSON, the part before the first fault is looked at, and perhaps more.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if data.count(b"[") + data.count(b"{") <= most:

@@ -159,6 +159,8 @@ def table(*members: Member | Iterable[Member] | Members) -> dict[str, Member]:
     return made
 
 
+# Over the members that a body has, not over all that are declared: a short chat takes 44 Python
+# calls to parse instead of 127 (decision 0046).
 def read_members(
     body: Mapping[str, Any], known: Members, hint: Callable[[str], str] = lambda name: ""
 ) -> dict[str, Any]:
@@ -183,6 +185,8 @@ def read_members(
     return values
 
 
+# From the same table as the parser's, so the document cannot forget a member (decisions 0042,
+# 0046).
 def body_schema(members: Members) -> Schema:
     """The JSON schema of a body with these members and no others, and with what they need."""
     beside = {name: member.beside for name, member in members.items() if member.beside}

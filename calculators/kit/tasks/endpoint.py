@@ -47,7 +47,7 @@ class TaskEndpoint:
         aliases: further whole paths, without prefixes: ``/v2/rerank``.
         takes_form: a POST may have a form, ``multipart/form-data``, instead of JSON.
         needs_model: a request with POST must name a model. Without that, one that names none is
-            for the only model of the tasks of this path, as is one with GET.
+            for the only model whose task answers this path. So is a GET request.
         is_socket: a request with GET becomes a WebSocket; ``methods`` must be GET.
         events_of: returns the events for a client that asked for a stream and whose graph answers
             with a whole JSON object. Takes the request's members ``model`` and ``stream_options``

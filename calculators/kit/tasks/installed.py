@@ -23,6 +23,8 @@ def _loaded() -> tuple[tuple[Task, ...], dict[str, str]]:
     """Return the tasks in the order of their names, and the reasons of failed ones by name."""
     tasks: dict[str, Task] = {}
     failures: dict[str, str] = {}
+    # Entry points and no list in the code: a list would prefer our tasks to other packages'
+    # (decision 0047).
     for point in sorted(installed_points(ENTRY_POINT_GROUP), key=lambda each: each.name):
         try:
             task = point.load()

@@ -24,7 +24,7 @@ LENGTH_NAMES: Final = (
     "n_ctx",
     "sliding_window",
 )
-#: Bytes; a larger file is no config.
+#: Bytes; a larger file is not a config.
 _LARGEST: Final = 16 << 20
 
 
@@ -87,7 +87,7 @@ def _classes_of(directory: Path) -> int:
     if not any(name.endswith("ForSequenceClassification") for name in architectures(config)):
         return 0
     labels = config.get("id2label")
-    # transformers writes the labels of all models but those of two.
+    # transformers writes the labels of a model unless it has two.
     return len(labels) if isinstance(labels, dict) else 2
 
 

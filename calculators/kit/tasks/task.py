@@ -124,6 +124,7 @@ class Task(ABC):
         """
 
     @abstractmethod
+    # A text, so that a model without a graph is served the one way that there is (decision 0044).
     def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
         """Return the text of a graph that serves a model.
 
@@ -201,7 +202,7 @@ def graph_text(
         device_field: the name of the field for ``options.target_device``.
 
     Raises:
-        TaskError: ``plugin_config`` is no JSON object of OpenVINO properties.
+        TaskError: ``plugin_config`` is not a JSON object of OpenVINO properties.
     """
     # Imported here: `graphrt serve --help` has the options of tasks, and no runtime.
     from calculators.kit.device_options import read_json_properties

@@ -54,10 +54,10 @@ _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 def may_be_kept(request: GenerationRequest) -> bool:
-    """True if the answer to a request could be given again.
+    """Return True if the cache may keep the answer to a request.
 
-    Not with log-probabilities or token ids, which a kept answer does not have; not with images that
-    are fetched, because they may change; not to a request that is refused anyway.
+    It may not if the request wants log-probabilities or token ids, which the cache does not keep;
+    if it has images to download, which may change; or if it is refused anyway.
     """
     return (
         request.refusal is None
@@ -94,7 +94,7 @@ def request_key(request: GenerationRequest) -> bytes:
     try:
         return hashlib.sha256(orjson.dumps(parts, option=_OPTIONS)).digest()
     except orjson.JSONEncodeError as error:
-        raise ValueError("the request has content that is no JSON") from error
+        raise ValueError("the request has content that is not JSON") from error
 
 
 _log: Final = logging.getLogger("graphrt.answer_cache")
@@ -207,6 +207,8 @@ class KeptAnswer:
         items: list[Delta] = [begun]
         for item in self.items:
             if isinstance(item, Gained):
+                # Agents keep results by the ids of calls: two answers with one id would be mixed
+                # up.
                 items.append(structs.replace(item, events=tuple(map(_with_new_id, item.events))))
             else:
                 items.append(item)
@@ -239,6 +241,8 @@ class AnswerRecorder:
             if type(item) is Gained:  # nearly all items are
                 self._gained.append(item)
             else:
+                # `stop()` may come from any node of the graph, also from one after the cache
+                # (decision 0057).
                 is_watched |= isinstance(item, Begun | Submitted)
                 self._record(item)
         return Deltas(map(self._with_watched_stop, packet)) if is_watched else packet

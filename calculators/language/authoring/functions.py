@@ -197,7 +197,9 @@ def check_generator(function: Callable[..., Any], decorator: str) -> None:
         AuthorError: it is something else.
     """
     if not inspect.isasyncgenfunction(function):
-        what = "returns once" if inspect.iscoroutinefunction(function) else "is no async function"
+        what = (
+            "returns once" if inspect.iscoroutinefunction(function) else "is not an async function"
+        )
         raise AuthorError(
             f"@{decorator}: {getattr(function, '__qualname__', function)} {what}; write async def "
             f"with yield"

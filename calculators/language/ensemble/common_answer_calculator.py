@@ -202,7 +202,7 @@ class _Agreement:
 
 
 def _end_of(choice: int, voices: Sequence[_Voice], over: Sequence[_Voice]) -> list[Delta]:
-    """Return the end of a choice whose texts part, or of which those of ``over`` have ended."""
+    """Return the end of a choice whose texts part, or whose answers ``over`` have ended."""
     for voice in over:
         if choice in voice.refusals:
             refused = Gained(choice, (voice.refusals[choice],))

@@ -190,7 +190,7 @@ class ModerationCalculator(Calculator):
         has_deltas = contract.inputs.has_tag("DELTAS")
         contract.require(
             has_deltas or contract.inputs.has_tag("REQUEST"),
-            "it needs an input: REQUEST before a model, DELTAS behind it, or both behind it",
+            "it needs an input: REQUEST before a model, DELTAS after it, or both after it",
         )
         contract.require(
             contract.outputs.has_tag("DELTAS") == has_deltas

@@ -193,7 +193,7 @@ def read_meta(connection: sqlite3.Connection, name: str) -> IndexMeta:
     """
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if not {"meta", "files", "passages"} <= tables:
-        raise IndexFileError(f'"{name}" is no index: `graphrt index` makes one')
+        raise IndexFileError(f'"{name}" is not an index: `graphrt index` makes one')
     found = dict(connection.execute("SELECT name, value FROM meta"))
     if found.get("schema") != SCHEMA_VERSION:
         raise IndexFileError(
@@ -309,7 +309,7 @@ def _connect(path: Path, name: str) -> sqlite3.Connection:
     except OSError as error:
         raise IndexFileError(f'"{name}" cannot be read: {error.strerror}') from None
     if beginning != _MAGIC:
-        raise IndexFileError(f'"{name}" is no index: `graphrt index` makes one')
+        raise IndexFileError(f'"{name}" is not an index: `graphrt index` makes one')
     # Immutable: no lock files, and the directory need not be writable.
     address = f"file:{quote(os.fspath(path.absolute()))}?mode=ro&immutable=1"
     return sqlite3.connect(address, uri=True, check_same_thread=False)

@@ -2,7 +2,7 @@
 
 `IndexWriter`: makes an index beside its final place, and puts it there when it is whole.
 
-An index that grows is the file ``NAME.part``. A run that was interrupted leaves it behind, and the
+An index that grows is the file ``NAME.part``. An interrupted run leaves it there, and the
 next one goes on with it; a new run over a complete index begins with a copy of it. Either way files
 that have not changed keep their passages.
 """

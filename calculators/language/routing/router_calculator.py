@@ -354,7 +354,7 @@ class RouterCalculator(Calculator):
             if model is None:
                 raise GraphError(
                     f'route "{route.name}": no node "{route.node}" has a language model; the graph '
-                    f"has {', '.join(resources) or 'none'}. Name the node behind the route: "
+                    f"has {', '.join(resources) or 'none'}. Name the node after the route: "
                     f'node: "..."',
                     code=Code.FAILED_PRECONDITION,
                 )

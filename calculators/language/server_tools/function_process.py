@@ -162,7 +162,7 @@ def _public(module: ModuleType) -> Iterable[Callable[..., Any]]:
         if not inspect.isfunction(value):
             if names is not None:
                 raise FunctionError(
-                    f"{module.__name__}.{name}: __all__ names it, but it is no function"
+                    f"{module.__name__}.{name}: __all__ names it, but it is not a function"
                 )
             continue
         if names is None and (name.startswith("_") or value.__module__ != module.__name__):

@@ -132,7 +132,9 @@ class StdioServer:
                 try:
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError as error:
-                    self._log("it wrote a line that is no message; servers log to standard error")
+                    self._log(
+                        "it wrote a line that is not a message; servers log to standard error"
+                    )
                     await received.send(error)
                     continue
                 await received.send(SessionMessage(message))
@@ -576,7 +578,7 @@ def _object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise CallFailed("the arguments are no JSON object")
+        raise CallFailed("the arguments are not JSON object")
     return values
 
 

@@ -23,7 +23,7 @@ class OfferToolsCalculator(Calculator):
     All tools are offered, unless the request names servers by their labels (``mcp_servers`` of the
     messages API, tools of the type ``mcp`` of the responses API). A request that names a tool of
     its own, wants no calls (``tool_choice: "none"``, ``max_tool_calls: 0``), or is a completion
-    gets none, and no request does where ``max_turns`` is 1 or ``max_calls`` 0. Refused are
+    gets none; with ``max_turns: 1`` or ``max_calls: 0`` no request gets any. Refused are
     n > 1, a tool of the client with the name of one here, and a server that is not here.
     """
 

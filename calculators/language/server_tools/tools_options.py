@@ -165,7 +165,7 @@ def _server(place: str, server: Any, directory: Path) -> McpServerSettings:
         parts = urlsplit(server.url)
         _need(
             parts.scheme in ("http", "https") and bool(parts.hostname),
-            f"{place}: its url is no http:// or https:// address",
+            f"{place}: its url is not an http:// or https:// address",
         )
         for name in ("args", "env"):
             _need(not getattr(server, name), f"{place}: {name} is for a command")

@@ -343,6 +343,8 @@ class Choice:
         checked: list[OutputEvent] = []
         for event in events:
             if isinstance(event, ToolCall):
+                # `parallel_tool_calls: false` and `max_tool_calls` are kept here: the engine cannot
+                # count calls.
                 if self.calls == self._max_calls:
                     self.is_stopped = True
                     self._parser = _Ignored()

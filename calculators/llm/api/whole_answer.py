@@ -57,7 +57,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     """
     body = json.loads(answer)
     if not isinstance(body, dict):
-        raise ValueError("the answer is no JSON object")
+        raise ValueError("the answer is not a JSON object")
     choices: list[tuple[list[Event], FinishReason]] = []
     usage = Usage(0, 0)
     try:

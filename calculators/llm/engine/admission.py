@@ -11,7 +11,7 @@ many users may share an address. Long answers would take these places for minute
 there were. The eighth also keeps room for prompts in every step.
 
 Prompts wait here rather than in the library, which would compute all of one client's before
-another's: it gets those of the next few steps. One long prompt is not divided.
+another's: it gets the prompts of the next few steps. One long prompt is not divided.
 
 Where the key-value cache has a fixed size, no request may fill it alone: a prompt that does not fit
 is refused, and an answer that would outgrow the cache ends with the reason "cache". Several
@@ -121,6 +121,8 @@ def find_cache_capacity(
         usage_of: returns the part of the cache (0 to 1) that a prompt of so many tokens takes;
             None where it cannot be tried.
     """
+    # Measured, not computed from the model's config: the library rounds the cache to blocks by
+    # rules of its own (decision 0023).
     one = usage_of(_SHORT)
     more = usage_of(_LONGER)
     if not one or not more:
@@ -210,6 +212,8 @@ class _SharedAmount:
         given back soon.
         """
         if not self._used:
+            # An idle engine keeps nothing back, or a request larger than the shared part could
+            # never begin.
             return True  # more than all of it is for whoever is alone
         free = self._amount - self._used - amount
         if free >= self._kept and not only_kept:
@@ -259,6 +263,8 @@ class Admission(OuterPipeline):
         #: Sequences that wait or run, by answer and by connection.
         self._of_group: Counter[int] = Counter()
         self._of_connection: Counter[ClientIdentity] = Counter()
+        # One order for all queues (decision 0091). Sixteen requests of 1.5 kB with `best_of` 16
+        # used to fill all sequences and kept others waiting for 17 s.
         self._waiting: ClientOrder[_AdmittedRequest] = ClientOrder(lambda request: request.rank)
         self._running: dict[int, _AdmittedRequest] = {}
 
@@ -296,10 +302,13 @@ class Admission(OuterPipeline):
             Refused: its prompt does not fit.
         """
         settings = request.settings
+        # Beam search is one request of several sequences; samples are requests of their own
+        # (decision 0010).
         beams = max(settings.num_beams, settings.num_return_sequences)
         prompt = len(request.input_ids) // _TOKEN_BYTES
         need, is_short = 0, False
         if self._cache is not None:
+            # Only the library's tokenizer knows how many tokens the images take.
             if request.images:
                 need = self._cache.tokens
             else:
@@ -322,6 +331,8 @@ class Admission(OuterPipeline):
         )
 
     def _rank(self, request: Add) -> int:
+        # Samples of one answer share a group: the first sample of everybody comes before anybody's
+        # second.
         rank = self._of_group[request.group]
         if request.client.connection:
             rank = max(rank, self._of_connection[request.client])
@@ -332,6 +343,8 @@ class Admission(OuterPipeline):
         return work.places + work.prompt / self._step_tokens
 
     def _has_room(self, work: _AdmittedRequest, *, only_kept: bool = False) -> bool:
+        # The library computes prompts in the order of arrival and takes none back, so it gets only
+        # what the next steps compute (decision 0091).
         if self._prompts and self._prompts + work.prompt > _STEPS_AHEAD * self._step_tokens:
             return False
         how = {"only_kept": only_kept, "is_brief": work.asks_little}
@@ -403,6 +416,8 @@ class Admission(OuterPipeline):
         work.unfinished -= 1
         if not work.unfinished:
             self._end(request_id)
+        # The cache ended the answer, not the client's max_tokens: openvino-genai 2026.4 would have
+        # ended all requests of the pipeline instead (decision 0023).
         if work.is_short and tokens.finish_reason == "length":
             return msgspec.structs.replace(tokens, finish_reason="cache")
         return tokens

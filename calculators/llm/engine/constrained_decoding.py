@@ -45,6 +45,7 @@ from calculators.llm.grammars.grammar import FIRST, Grammar, SpecialLetters
 _TOKENIZER: Final = "openvino_tokenizer"
 _DETOKENIZER: Final = "openvino_detokenizer"
 #: Texts of special tokens that no model writes.
+# Llama 3 and Mistral reserve hundreds of special tokens that no template writes.
 _RESERVED: Final = re.compile(rb"reserved|unused|extra_?\d|SPECIAL_\d|placeholder|_pad\b|mask")
 #: Letters of special tokens: each costs time when a grammar is compiled.
 _MOST: Final = 64
@@ -82,6 +83,8 @@ class DetokenizerFiles:
         layers = {layer.get("id"): layer for layer in self._tree.iterfind("layers/layer")}
         decoders = [each for each in layers.values() if each.get("type") == "VocabDecoder"]
         if len(decoders) != 1:
+            # SentencePiece's detokenizer is a model of its own, not a list of tokens: it is used
+            # unchanged (decision 0088).
             raise KeyError("VocabDecoder")
         [self._decoder] = decoders
         sources: dict[tuple[str | None, str | None], ElementTree.Element] = {
@@ -107,6 +110,7 @@ class DetokenizerFiles:
         if 4 in self._inputs:
             return [each for each in self._numbers(4).tolist() if each < len(self.tokens)]
         data = self._decoder.find("data")  # as older versions have it
+        # openvino_tokenizers wrote the list as an attribute before it became an input.
         listed = "" if data is None else data.get("skip_tokens", "")
         return [int(each) for each in listed.split(",") if each.strip()]
 
@@ -130,6 +134,7 @@ class DetokenizerFiles:
         return np.frombuffer(self._bytes(port), dtype=np.int32)
 
     def _replace(self, port: int, array: Any) -> None:
+        # New arrays are appended: overwriting would move the offsets of all other constants.
         self._weights += bytes(-len(self._weights) % _ALIGNMENT)
         layer, size = self._inputs[port], str(array.size)
         data = layer.find("data")
@@ -146,7 +151,7 @@ class DetokenizerFiles:
 def open_form_tokenizer(model_path: str) -> FormTokenizer:
     """Open the tokenizer of a model: a directory, or a GGUF file.
 
-    A detokenizer that is no list of tokens is taken as it is.
+    A detokenizer that is not a list of tokens is taken as it is.
 
     Raises:
         RuntimeError: openvino-genai cannot load the tokenizer.
@@ -157,6 +162,7 @@ def open_form_tokenizer(model_path: str) -> FormTokenizer:
     with tempfile.TemporaryDirectory() as folder:
         # The library writes beside the file.
         link = Path(folder) / "model.gguf"
+        # A link in a temporary folder, as the directory of the model may be read-only.
         link.symlink_to(path.absolute())
         genai.Tokenizer(str(link), enable_save_ov_model=True)
         for part in (_TOKENIZER, _DETOKENIZER):
@@ -203,6 +209,8 @@ def _changed(directory: Path) -> tuple[DetokenizerFiles, dict[int, str], str, An
     special = [each for each in parts.special() if each not in ends]
     named = [each for each in special if not _RESERVED.search(parts.tokens[each])]
     # Bytes of ordinary tokens must not spell the letters of special ones.
+    # Byte-level vocabularies have a token for each byte: four of them together could spell the
+    # letter of a special token.
     tokens = [b"" if _LAST_PLANE in token else token for token in parts.tokens]
     for each in special:
         tokens[each] = b""
@@ -263,6 +271,8 @@ class CompileProbe:
                 openvino.Tensor(weights),
                 tokenizer,
                 "CPU",
+                # The default, paged attention, needs a scheduler and a cache for the one token of
+                # this model.
                 ATTENTION_BACKEND="SDPA",
             )
 
@@ -347,6 +357,8 @@ class GrammarCache:
         self._max_count = max_count
         self._compiling = CompileProbe(tokenizer, vocabulary_size)
         # Made once: that takes a fifth of a second, and steps wait while it is used.
+        # Another vocabulary size on the same tokenizer is the only way to make the library (2026.4)
+        # forget grammars.
         self._emptying = CompileProbe(tokenizer, vocabulary_size + 1)
         self._compiled: set[Grammar] = set()
         self._bytes = 0
@@ -366,6 +378,8 @@ class GrammarCache:
             # Else the C library keeps it, and what fills it again would not be counted.
             self._has_freed = False
             return_free_memory()
+        # The library does not report the size of a compiled grammar; the growth of the process is
+        # an upper bound.
         before = _resident_bytes()
         self._compiling.compile(grammar)
         self._bytes += max(0, _resident_bytes() - before)

@@ -49,8 +49,7 @@ class EngineGeneration:
 
     Attributes:
         shared_tokens: tokens of the prompts that the engine has in its cache, by `SharedPrefixes`;
-            those of a prompt with several choices count once. None: unknown, as without a cache of
-            prompts.
+            a prompt with several choices counts once. None: unknown, as without a cache of prompts.
     """
 
     def __init__(self, choices: int, cancel: Callable[[int | None], None]) -> None:

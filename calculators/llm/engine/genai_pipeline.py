@@ -70,6 +70,8 @@ class GenaiPipeline:
         self._has_fixed_cache = bool(scheduler.cache_size or scheduler.num_kv_blocks)
         form_tokenizer = open_form_tokenizer(settings.model_path)
         self._token_count = form_tokenizer.size
+        # `step()` holds the interpreter's lock for the whole forward pass, 130 to 147 ms for a long
+        # prompt of an 88M model, hence a process of its own (decision 0003).
         self._pipeline = genai.ContinuousBatchingPipeline(
             settings.model_path,
             form_tokenizer.tokenizer,
@@ -111,6 +113,7 @@ class GenaiPipeline:
         handle.cancel()
         self._pipeline.step()
         if self._adapters.names:
+            # An adapter whose shapes do not fit raises only when it is applied.
             for name in (*self._adapters.names, ""):
                 self.select(name)
 
@@ -210,6 +213,8 @@ class GenaiPipeline:
         try:
             return add(settings)
         except RuntimeError as error:
+            # The library raises RuntimeError for everything: its text alone tells this refusal from
+            # a failure.
             if _NO_ROOM not in str(error):
                 raise
         if settings.is_shortened and most > 1:

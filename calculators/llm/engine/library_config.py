@@ -55,6 +55,8 @@ class Adapters:
         headers = [read_header(Path(file.path)) for file in files]
         form = _common_form(headers)
         wanted = next(iter(form.values())).dtype
+        # "No adapter" is an adapter of zeros: taking one away changes shapes, after which results
+        # may be wrong (decision 0024).
         none = genai.Adapter(_as_safetensors(form, {}))
         self.properties["adapters"] = self._configs[""] = genai.AdapterConfig([none])
         for file, header in zip(files, headers, strict=True):
@@ -72,6 +74,7 @@ def _common_form(headers: Sequence[Mapping[str, StoredTensor]]) -> dict[str, Sto
     """Return all tensors of all files, at the highest rank and in a type that holds every value."""
     rank = max(each.shape[0] for header in headers for n, each in header.items() if n.endswith(_A))
     types = {each.dtype for header in headers for each in header.values()}
+    # Neither F16 nor BF16 holds every value of the other.
     dtype = types.pop() if len(types) == 1 else "F32"
     found: dict[str, StoredTensor] = {}
     for header in headers:
@@ -150,6 +153,8 @@ def generation_config(settings: GenerationSettings) -> Any:
         if value is not None:
             setattr(config, name, value)
     if settings.stop_strings:
+        # Only with beam search: all other stop strings are cut in the server. The library (2026.4)
+        # stops before a string that ends in a space is complete (decision 0011).
         config.stop_strings = set(settings.stop_strings)
         # All tokens are needed: usage counts them, and a stream may have sent some already.
         config.include_stop_str_in_output = True
@@ -166,8 +171,8 @@ def generation_config(settings: GenerationSettings) -> Any:
 def end_with_form(config: Any, model: Any, tokenizer: Any) -> None:
     """Let a generation end with the token that ends a form.
 
-    The library allows the tokenizer's end token there, and ends the generation with those of the
-    config only: without it the answer would go on behind its form.
+    The library allows the tokenizer's end token there, and ends the generation with the ones of the
+    config only: without it the answer would go on after its form.
 
     Args:
         config: the generation's.
@@ -210,6 +215,8 @@ def draft_model(settings: EngineSettings) -> dict[str, Any]:
     config.max_num_seqs = draft.max_num_seqs
     try:
         if draft.device:
+            # Asked apart from loading the model, so that an unknown device is reported as
+            # draft_device and not as a fault of the draft's files.
             openvino.Core().get_property(draft.device.partition(":")[0], "SUPPORTED_PROPERTIES")
     except RuntimeError as error:
         raise RuntimeError(f"draft_device: {library_reason(error)}") from None
@@ -296,6 +303,7 @@ def _sparse_attention(settings: SparseAttention) -> Any:
 def recommended_device() -> str:
     """Return the discrete GPU with most memory, else another GPU, else the CPU; never an NPU."""
     core = openvino.Core()
+    # An NPU takes one request at a time, so only the option `device` chooses it.
     gpus = [str(device) for device in core.available_devices if device.startswith("GPU")]
     if not gpus:
         return "CPU"

@@ -72,6 +72,7 @@ class AdapterScheduler(OuterPipeline):
         adapter = request.settings.adapter
         if not self.has_work:
             self._select(adapter)
+        # The library applies one adapter to everything that runs (decision 0024).
         if adapter == self._current and not self._is_turn_over():
             self._pipeline.add(request)
             return
@@ -159,6 +160,7 @@ def with_working_precision(settings: EngineSettings, device: str) -> tuple[Engin
     is_exact = not asked and given.get(_EXECUTION) == "ACCURACY"
     if is_exact or asked in _WORKING or _threads_per_stream(given) != 1:
         return settings, ""
+    # The property of the whole model wins only if no device has its own, hence the removal below.
     config = {**settings.plugin_config, _PRECISION: "f32"}
     by_device = config.get(_BY_DEVICE)
     if isinstance(by_device, dict):
@@ -241,6 +243,7 @@ def _open_batching(
     # Where prompts are split, the library runs as many sequences as a step has tokens.
     places = tokens if settings.dynamic_split_fuse else settings.max_num_seqs
     pipeline = Admission(library, places, step_tokens=tokens, cache=cache)
+    # Adapters stand outside the admission: a turn begins only when nothing of the last one runs.
     return AdapterScheduler(pipeline) if settings.adapters else pipeline
 
 

@@ -77,7 +77,7 @@ class SharedPrefixes:
             self._known.popitem(last=False)
 
     def forget(self) -> None:
-        """Forget everything: the engine begins anew."""
+        """Forget everything about a process that has ended; the next one starts empty."""
         self._known.clear()
 
 
@@ -85,6 +85,8 @@ def _keys(tokens: bytes) -> Iterator[int]:
     """Yield a key of each whole block, which depends on the blocks before it."""
     key = 0
     for end in range(_BLOCK_BYTES, len(tokens) + 1, _BLOCK_BYTES):
+        # openvino-genai 2026.4.1 does not say how much of a prompt it found in its cache, so the
+        # server counts blocks itself (decision 0081).
         key = hash((key, tokens[end - _BLOCK_BYTES : end]))
         yield key
 
@@ -148,6 +150,8 @@ class Requests:
                 if is_meant and self.open.pop(request_id, None) is not None:
                     self._post(CancelGeneration(request_id))
 
+        # The engine gives out places by client, in the same order as all other queues (decision
+        # 0091).
         record = current_record()
         client = UNKNOWN_CLIENT if record is None else record.client
         choices = 0
@@ -155,6 +159,7 @@ class Requests:
             choices += part.settings.num_return_sequences
         generation = EngineGeneration(choices, cancel)
         first_choice = 0
+        # The engine compares the images too, which this count cannot (decision 0081).
         counts = self.prefixes is not None and not any(part.images for part in parts)
         prompt: bytes | None = None
         for part in parts:
@@ -186,7 +191,7 @@ class Requests:
         return generation
 
     def take(self, step: Step | Metrics) -> None:
-        """Feed the tokens of a step to their generations; drop those of cancelled requests."""
+        """Feed the tokens of a step to their generations; drop tokens of cancelled requests."""
         if isinstance(step, Metrics):
             self.metrics = step
             return
@@ -278,6 +283,8 @@ class ProcessEngine(Requests, SupervisedProcess[EngineReady]):
             decode=from_engine_decoder.decode,
             ready=EngineReady,
             hang_seconds=hang_seconds,
+            # Huge pages, few arenas and few kernels of oneDNN: they hold for a program from its
+            # start (decisions 0007, 0008).
             environment=ENVIRONMENT,
             is_shared=True,
         )

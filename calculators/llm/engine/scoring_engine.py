@@ -5,7 +5,7 @@ again, so it has no log-probabilities for it, and the library cannot ignore what
 request (openvino-genai 2026.4). Programs that score texts (lm-eval, perplexity) ask for nothing
 else, and others never do. So the second engine, without that option, is started by the
 first such request and ends when there were none for a while: meanwhile the model takes its memory
-twice. Its requests wait neither for those of the first engine nor the other way round.
+twice. Neither engine's requests wait for the other's.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ def scoring_settings(settings: EngineSettings) -> EngineSettings:
     properties.pop(_PROMPT_LOOKUP, None)
     return msgspec.structs.replace(
         settings,
+        # openvino-genai 2026.4 has no request that ignores what is kept, and no way to empty it
+        # (decision 0090).
         enable_prefix_caching=False,
         cache_size=0,
         draft=None,

@@ -22,7 +22,7 @@ MAX_ASSISTANT_TOKENS: Final = 32
 class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The resolved sampling of one request: request over ``generation_config.json`` over default.
 
-    Names and meaning are those of openvino-genai's ``GenerationConfig``, which is given every field
+    Names and meaning follow openvino-genai's ``GenerationConfig``, which is given every field
     that is not None (`calculators.llm.engine.library_config`). Stop strings end the generation;
     their text is part of what the engine returns, and is cut where text is made.
 
@@ -264,7 +264,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     def snapkv_window_size(self) -> int:
         """The window of cache eviction with which openvino-genai 2026.4 does not crash.
 
-        The library assumes that a prompt's last tokens all lie behind ``start_size``, and crashes
+        The library assumes that a prompt's last tokens all lie after ``start_size``, and crashes
         on a prompt that ends just there. With 0, the whole prompt, it makes no such assumption.
         """
         eviction = self.cache_eviction

@@ -341,6 +341,7 @@ class StatefulPipeline:
         self._clock = clock
         self._changed = Condition()
         # Guarded by the lock of the condition.
+        # The same order of clients as in `Admission` (decision 0091).
         self._queue: ClientOrder[_Queued] = ClientOrder(lambda queued: queued.rank)
         self._numbers = count()
         self._running: _RunningGeneration | None = None
@@ -352,6 +353,8 @@ class StatefulPipeline:
         self._has_ended = False
         self._reported_at = 0.0
         self.seconds = time.monotonic() - start
+        # `generate()` is one call that releases the interpreter's lock: in the process's main
+        # thread it could neither take nor cancel requests (decision 0022).
         Thread(target=self._work, daemon=True).start()
 
     def ready(self) -> EngineReady:
@@ -379,6 +382,8 @@ class StatefulPipeline:
         if running is None or running.has_begun:
             return False
         now = self._clock()
+        # Before the first token the library reports nothing. The supervisor would take a long
+        # prompt for a hang without these signs.
         return now - self._reported_at >= SIGN_SECONDS and now - running.since < PATIENCE
 
     def add(self, request: Add) -> None:
@@ -403,6 +408,8 @@ class StatefulPipeline:
             self._news = [each for each in self._news if each.request_id != request_id]
             self._held = [each for each in self._held if each.request_id != request_id]
             if self._running is not None and self._running.request_id == request_id:
+                # The streamer ends the generation with its next token; a beam search has no
+                # streamer and runs on.
                 self._running.is_cancelled = True
 
     def step(self, *, reports_all: bool = True) -> list[NewTokens | FailedGeneration]:
@@ -471,6 +478,8 @@ class StatefulPipeline:
         settings = request.settings
         try:
             if settings.grammar is not None:
+                # First in the probe's pipeline: a bad grammar raises out of a step and would break
+                # the model's own (decision 0013).
                 self._model.compile(settings.grammar)
         except Exception as error:
             reason = f"the grammar cannot be used: {library_reason(error)}"
@@ -495,6 +504,7 @@ class StatefulPipeline:
         request_id, settings = request.request_id, request.settings
         # The library does not return the prompt: it is sent with a sequence's first tokens.
         prompt = memoryview(request.input_ids).cast("q").tolist() if settings.echo else []
+        # The library refuses a request for 0 tokens; `echo` alone is answered here.
         if settings.max_new_tokens == 0:
             return [NewTokens(request_id, 0, prompt, [], "length")]
         if running.is_cancelled:

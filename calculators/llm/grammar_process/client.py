@@ -100,7 +100,7 @@ class GrammarChecker:
         hang_seconds: float = HANG_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """``name``: the served model's, for messages; the times are those of `GrammarWorker`."""
+        """``name``: the served model's, for messages; the times: see `GrammarWorker`."""
         load = GrammarLoad(model_path, MEMORY)
 
         def worker(*, stays: bool) -> GrammarWorker:
@@ -113,6 +113,8 @@ class GrammarChecker:
                 stays=stays,
             )
 
+        # One process makes only first tries. With one queue for all, 69 regular expressions of 1 kB
+        # kept a schema of one property waiting for 50 s (decision 0014).
         others = min(MAX_PROCESSES, max(2, usable_processors() // 2)) - 1
         self._seconds = seconds
         self._first = worker(stays=True)
@@ -154,6 +156,8 @@ class GrammarChecker:
         else:
             self._known.move_to_end(form)
         if isinstance(outcome, GrammarRefused):
+            # Refusals are remembered as grammars are: a hostile form must not cost its time again
+            # (decision 0013).
             raise fields.invalid(outcome.path or param, outcome.reason)
         for path, why in outcome.notices:
             leave_unenforced(path or param, why)
@@ -178,6 +182,7 @@ class GrammarChecker:
         assert checking.task is not None
         checking.waiting += 1
         try:
+            # A client that leaves must not end a check that other clients wait for.
             return await asyncio.shield(checking.task)
         except asyncio.CancelledError:
             if checking.task.cancelled():
@@ -216,12 +221,18 @@ class GrammarChecker:
                 checking.has_begun = True
                 self.asked += 1
                 worker = self._first_worker()
+                # Rules are made in Python, which can be interrupted, so the first tries need no new
+                # process (decision 0014).
                 answer = await worker.check(GrammarCheck(form, seconds, length))
                 turn.cost = worker.used
                 if not isinstance(answer, GrammarPostponed):
                     return answer
                 expected = _cost_of(answer)
+                # The rest of its cost is paid in the other queue, but the connection is rated for
+                # all of it here too.
                 turn.cost += expected
+            # Its clients have left between two tries: a form that nobody waits for is not started
+            # (decision 0014).
             if not checking.waiting:
                 raise asyncio.CancelledError
             checking.has_begun = False
@@ -245,6 +256,8 @@ class GrammarChecker:
         if self._first.pid is None:
             for number, other in enumerate(self._free):
                 if other.pid is not None:
+                    # A process takes 0.3 s and more to import and load its tokenizer: simple forms
+                    # get one that lives.
                     self._first, self._free[number] = other, self._first
                     self._first.stays, self._free[number].stays = True, False
                     break

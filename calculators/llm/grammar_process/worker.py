@@ -133,6 +133,8 @@ class GrammarProcessLife:
             if which is Overrun.WALL and lately > _PROGRESS:
                 # It works, on a machine that is overloaded.
                 used += lately
+                # Processor time counts, not wall time: it also passes while the process is stopped
+                # (decision 0019).
                 left = max(cpu - used, _PROGRESS)
                 limits.append(WorkLimit(self.pid, cpu=left, wall=wall, on_overrun=overrun))
                 return
@@ -180,7 +182,7 @@ class GrammarProcessLife:
         try:
             message = from_checker_decoder.decode(frame)
         except msgspec.MsgspecError as error:
-            self._kill(f"it sent what is no message: {error}")
+            self._kill(f"it sent what is not a message: {error}")
             return
         if isinstance(message, Log):
             logging.getLogger(message.logger).log(message.level, "%s", message.text)
@@ -302,6 +304,8 @@ class GrammarWorker:
     async def _check(
         self, question: GrammarCheck
     ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
+        # A process that was killed from outside, was stopped or hangs is the server's fault: once
+        # more, then 503 (decision 0013).
         for _ in range(2):
             try:
                 life = await self._living()
@@ -312,6 +316,7 @@ class GrammarWorker:
             except Crashed as error:
                 log.error("%s: a structured output ended the grammar process: %s",
                           self._name, error)  # fmt: skip
+                # The form is at fault, and is not tried again (decision 0013).
                 return GrammarRefused("it is too complex: a grammar of it cannot be made")
             except ChildExitedError as error:
                 log.warning("%s: the grammar process is gone: %s", self._name, error)
@@ -325,6 +330,8 @@ class GrammarWorker:
         self, life: GrammarProcessLife, question: GrammarCheck
     ) -> GrammarAccepted | GrammarRefused | GrammarPostponed:
         try:
+            # By the vocabulary: 0.9 s are too few for ordinary schemas with 150,000 tokens
+            # (decision 0013).
             cpu = self._seconds + life.token_count * SECONDS_PER_TOKEN + _MARGIN
             return await life.check(question, cpu=cpu, wall=self._hang_seconds)
         finally:
@@ -376,6 +383,8 @@ class GrammarWorker:
 
     async def _replace(self, old: GrammarProcessLife) -> None:
         """End a process that has grown; if one is kept ready, its successor is loaded first."""
+        # The successor is loaded first, so that simple forms do not wait for its imports (decision
+        # 0014).
         if self.stays:
             new = GrammarProcessLife()
             try:

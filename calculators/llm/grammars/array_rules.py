@@ -82,7 +82,7 @@ def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
 
 
 def _items(parts: Sequence[SchemaPart]) -> tuple[list[list[Located]], list[Located]]:
-    """Return the schemas of each of the first items, and those of all further items."""
+    """Return the schemas of each of the first items, and the schemas of all further items."""
     read = [(part, *item_schemas(part.schema)) for part in parts]
     for part, first, _ in read:
         if not isinstance(first, list):

@@ -216,7 +216,7 @@ def _unescaped(text: str) -> str:
             return _SHORT.get(found[4], found[4])
         code = int(number, 16)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            raise GrammarError(f"{found[0]} is no letter")
+            raise GrammarError(f"{found[0]} is not a letter")
         return chr(code)
 
     return _ESCAPE.sub(letter, text)

@@ -397,6 +397,8 @@ class _Conversion:
         for number, element in reversed([*enumerate(elements)]):
             if element["type"] == "turn":
                 if start.is_spaced:
+                    # The form binds the answer and not the reasoning; white space between them
+                    # belongs to neither (decision 0018).
                     self.has_spaced_rest = True
                     continue
                 made.append(self.rules.add_expression(parse_regex(_TURN)))

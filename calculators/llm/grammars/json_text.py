@@ -79,7 +79,7 @@ def other_texts(names: Iterable[str]) -> Automaton:
     """Return the automaton of letters that are none of ``names``, nor begin like one.
 
     They differ from each name in one of its first letters: in how many depends on the number of
-    names, because each state of the automaton costs a look at the vocabulary.
+    names, because xgrammar visits the vocabulary for each state of the automaton.
     """
     depth = _OTHER_DEPTH
     names = [*names]

@@ -18,7 +18,7 @@ from calculators.llm.grammars.regular_expression import Ranges, parse_regex
 #: Digits of a number: clients can hold no more, and some models would not stop.
 INTEGER_DIGITS: Final = 19
 FRACTION_DIGITS: Final = 15
-#: The most digits of a bound, before and after its point: those of any double.
+#: The most digits of a bound, before and after its point: enough for any double.
 MAX_DIGITS: Final = 350
 #: The largest remainder that states know, with the digits of bounds.
 MAX_REMAINDER: Final = 1_000
@@ -255,7 +255,7 @@ class _Machine:
         yield from _grouped(goals)
 
     def _lengths(self, state: _DigitState) -> tuple[int, int]:
-        """Compare the whole part with those of the bounds: its length first, then its digits."""
+        """Compare the whole part with the bounds': its length first, then its digits."""
         ends = self.signs[state.sign]
         read = 1 if state.digits == -1 else state.digits or 0
         low = high = 0
@@ -309,7 +309,7 @@ class _Machine:
         read = state.decimals or 0
         low, high = self._lengths(state) if state.decimals is None else (state.low, state.high)
         if low == 0 and ends.low is not None:
-            # The digits so far are those of the bound; it may have more, or be this number.
+            # The digits so far equal the bound's; the bound may have more, or be this number.
             further = ends.low[1][read:]
             low = -1 if further else 0
         if high == 0 and ends.high is not None:

@@ -251,7 +251,7 @@ def _key(
 
 
 def _member_rule(rules: Rules, key: str, value: str) -> str:
-    """Add the rule of one member from those of its key and value; return its name."""
+    """Add the rule of one member from the rules of its key and value; return its name."""
     return rules.add(f'{key} ":" {rules.add_expression(json_text.AFTER_COLON)} {value}')
 
 

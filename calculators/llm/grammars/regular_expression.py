@@ -359,7 +359,7 @@ class _RegexReader:
             case _Lookaround(item, _, is_negative):
                 if not is_start and _has_boundary(item, rest):
                     raise self._error(
-                        "a boundary behind an assertion is not supported", unsupported=True
+                        "a boundary after an assertion is not supported", unsupported=True
                     )
                 looked = self._before(item, ANY_TEXT, is_start=is_start)
                 return Both(Not(looked) if is_negative else looked, rest)

@@ -179,7 +179,7 @@ class References:
             if found is None:
                 raise SchemaError(place, "the reference leads nowhere")
         if not isinstance(found, dict | bool):
-            raise SchemaError(place, "the reference leads to what is no schema")
+            raise SchemaError(place, "the reference leads to what is not a schema")
         return found
 
     def is_ambiguous(self, anchor: str) -> bool:

@@ -244,7 +244,7 @@ class SchemaParts:
     """Makes the parts of a document's schemas."""
 
     def __init__(self, references: References, leave_out: Callable[[str, str], None]) -> None:
-        """``leave_out``: is told the place of a keyword that is not enforced, and why."""
+        """``leave_out`` receives the place of a keyword that is not enforced, and the reason."""
         self._references = references
         self._negations = Negations(references)
         self._leave_out = leave_out

@@ -55,6 +55,8 @@ def schema_grammar(schema: Schema, *, is_strict: bool = False) -> str:
         raise SchemaError("", str(error)) from None
 
 
+# Not xgrammar's own conversion: it drops keywords silently (`multipleOf`, `not`, siblings of
+# `$ref`), and takes up to a minute over harmless patterns (decision 0016).
 class SchemaRules:
     """Makes the rules of one schema and of all schemas that it refers to.
 

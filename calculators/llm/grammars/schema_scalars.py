@@ -116,7 +116,7 @@ NARROWER: Final = {
 MISSING: Final = frozenset({"uri-template", "regex"})
 #: ``minLength``, and the lengths above which ``maxLength`` is none: no answer is so long.
 MAX_LENGTH: Final = 2**24
-#: States of an automaton that also counts letters: each costs a look at the vocabulary.
+#: States of an automaton that also counts letters: xgrammar visits the vocabulary for each.
 _MAX_COUNTING: Final = 160
 LeaveOut = Callable[[str, str], None]
 
@@ -189,7 +189,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 class _Strings:
-    """What some parts say about a string."""
+    """Facts that some parts of a schema state about a string."""
 
     def __init__(self, parts: Sequence[SchemaPart], leave_out: LeaveOut) -> None:
         self.low, self.high, self.length_place = counts(parts, "Length")

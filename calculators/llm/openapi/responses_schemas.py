@@ -173,7 +173,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                     array(one_of(ref("Tool"), ref("ToolOfClient"), ref("ServerTool")))
                 ),
             },
-            "Tools beside those of the request.",
+            "Tools beside the request's.",
             required=("type",),
         ),
         InputCompaction=record(

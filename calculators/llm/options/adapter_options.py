@@ -128,7 +128,7 @@ def _of_folder(folder: Path, shown: str) -> FoundAdapter:
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
-        raise ResourceError(f'"{shown}": {_CONFIG} is no JSON object')
+        raise ResourceError(f'"{shown}": {_CONFIG} is not a JSON object')
     for member, fine in _UNSUPPORTED.items():
         value = config.get(member)
         if value not in fine:
@@ -210,7 +210,7 @@ def _check_engine(engine: EngineSettings) -> None:
 def _check_name(name: str, field: str, graph_name: str, before: Iterable[AdapterFile]) -> None:
     if not _NAME.fullmatch(name):
         raise ResourceError(
-            f"{field}.name: {name[:60]!r} is no name; use letters, digits and . _ : / @ + -, at "
+            f"{field}.name: {name[:60]!r} is not a name; use letters, digits and . _ : / @ + -, at "
             f"most 256, the first a letter or digit"
         )
     if name == graph_name:
@@ -263,8 +263,8 @@ def _check_fit(
 def _check_shapes(where: str, a: StoredTensor, b: StoredTensor, rank: int | None) -> None:
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[0] != b.shape[1] or 0 in a.shape + b.shape:
         raise ResourceError(
-            f"{where}: lora_A {list(a.shape)} and lora_B {list(b.shape)} are no pair; they must be "
-            f"[rank, inputs] and [outputs, rank]"
+            f"{where}: lora_A {list(a.shape)} and lora_B {list(b.shape)} are not a pair; they must "
+            f"be [rank, inputs] and [outputs, rank]"
         )
     if a.dtype != b.dtype:
         raise ResourceError(f"{where}: lora_A is {a.dtype} and lora_B {b.dtype}; both must be one")

@@ -135,12 +135,12 @@ def check_eagle3(draft: Path, main: Path, shown: str) -> None:
     content = read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)
     if _MODE.search(content) is None:
         raise ResourceError(
-            f"{shown} is no EAGLE-3 model: {_MODEL} has no runtime information eagle3_mode; export "
-            "it as one, or leave out draft_eagle3_mode"
+            f"{shown} is not an EAGLE-3 model: {_MODEL} has no runtime information eagle3_mode; "
+            "export it as one, or leave out draft_eagle3_mode"
         )
     if _HIDDEN.search(content) is None:
         raise ResourceError(
-            f"{shown} is no EAGLE-3 model: {_MODEL} has no input hidden_states, from which it "
+            f"{shown} is not an EAGLE-3 model: {_MODEL} has no input hidden_states, from which it "
             "would read the main model's thoughts; export it again"
         )
     if _LAYERS.search(content) is None:

@@ -194,7 +194,7 @@ def read_plugin_config(
     """Read properties as `read_json_properties` does, and check the precision of the cache.
 
     Raises:
-        ResourceError: the text is no JSON object of properties, or a precision is unknown, or two
+        ResourceError: the text is not a JSON object of properties, a precision is unknown, or two
             precisions cannot go together.
     """
     config = read_json_properties(text)
@@ -211,7 +211,7 @@ def read_weights_form(config: dict[str, Any], model: Path) -> str:
     not quantized.
 
     Raises:
-        ResourceError: there is no such form, or the model is no GGUF file.
+        ResourceError: there is no such form, or the model is not a GGUF file.
     """
     form = config.pop(WEIGHTS_FORM, "")
     if form == "":
@@ -269,7 +269,7 @@ def _precision(name: str, value: object) -> str:
     known = (*_QUANTIZED, *_PLAIN)
     if not isinstance(value, str) or value.lower() not in known:
         raise ResourceError(
-            f"plugin_config: {name}: {value!r} is no precision of a cache; known are: "
+            f"plugin_config: {name}: {value!r} is not a precision of a cache; known are: "
             f"{', '.join(known)}"
         )
     return value.lower()

@@ -55,6 +55,8 @@ class OutputParsers:
         """
         reasoning, tool = None, None
         if self.reasoning is not None:
+            # A chain, reasoning first and calls in the rest, so that any two parsers combine
+            # (decision 0012).
             reasoning = self.reasoning(is_open=self.reasoning_is_open(prompt))
         if self.tool is not None and tools is not None:
             tool = self.tool(tools)

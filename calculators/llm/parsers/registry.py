@@ -97,14 +97,14 @@ def _find(name: str, kind: _ParserKind) -> type[Any]:
         return _checked(loaded, kind.base, source)
     known = _names(kind)
     raise UnknownParser(
-        f'"{name}" is no {kind.title}: one of {", ".join(known)}, or {NO_PARSER}.'
+        f'"{name}" is not a {kind.title}: one of {", ".join(known)}, or {NO_PARSER}.'
         f"{did_you_mean(name, known)}"
     )
 
 
 def _checked(loaded: Any, wanted: type[Any], source: str) -> type[Any]:
     if not (inspect.isclass(loaded) and issubclass(loaded, wanted)):
-        raise UnknownParser(f"{source} is no class derived from {wanted.__name__}")
+        raise UnknownParser(f"{source} is not a class derived from {wanted.__name__}")
     if inspect.isabstract(loaded):
         raise UnknownParser(f"{source} lacks methods of {wanted.__name__}")
     return loaded

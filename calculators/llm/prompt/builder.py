@@ -84,6 +84,8 @@ class TextEncoder:
         """
         if len(text) < _LONG:
             return self._encode(text, special=special)
+        # Long texts only: they are the ones for which memory runs out, and a marker costs an
+        # encoding.
         marker = self._encode(_MARKER, special=special)
         ids = self._encode(text, special=special)
         if np.array_equal(ids, marker):
@@ -216,6 +218,8 @@ class PromptBuilder:
         """
         self._limits = limits
         self._model_path = Path(model_path)
+        # Two streams of one thread: with a single thread openvino-genai 2026.4 answers a text for
+        # which memory is missing with the tokens of the text before (decision 0009).
         self._tokenizer = genai.Tokenizer(model_path, **_THREADS)
         self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
@@ -262,7 +266,7 @@ class PromptBuilder:
         template = ChatTemplate.load(Path(template_directory), self._limits)
         if template.files.is_default:
             raise ChatTemplateError(
-                "its GGUF file has none, as those of base models have none: use completions, or "
+                "its GGUF file has none, like the files of base models: use completions, or "
                 "put the template as chat_template.jinja beside the file",
                 code=Code.INVALID_ARGUMENT,
             )
@@ -318,7 +322,11 @@ class PromptBuilder:
             self._check_length(text, will_be_cut=chat.will_be_cut)
             return Prompt(self._encode_pieces(pieces), text)
         # The engine tokenizes the text itself, with the images in it.
+        # The engine gets one text, so pieces cannot be tokenized apart: a space of no width breaks
+        # special tokens that users wrote (decision 0085).
         text = _CUT.join(pieces)
+        # openvino-genai 2026.4 copies embeddings for image tags in a text before it counts them,
+        # and reads memory that is not its own (decision 0021).
         check_tags(text, len(chat.images))
         ids = self.encode(without_tags(text), special=False)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
@@ -384,6 +392,8 @@ class PromptBuilder:
 
     def _encode_pieces(self, pieces: Sequence[str]) -> bytes:
         """Tokenize the pieces of one text, as if none had a beginning or an end of its own."""
+        # Tokenizing each message apart would change the tokens at the borders of every prompt; a
+        # text without marks is one piece (decision 0085).
         first, *others = (pieces[0], *filter(None, pieces[1:]))
         ids = [self._encoder.encode(first, special=False)]
         # Some tokenizers begin each text with a space, some only what no token precedes.
@@ -422,6 +432,8 @@ class PromptBuilder:
     # Tokens that text must not have ---------------------------------------------------------------
 
     def _guarded_tokens(self, chats: ChatRenderer) -> GuardedTokens:
+        # What a template writes around turns is not always a special token of the tokenizer
+        # (decision 0085).
         turns, results = (_written(chats, with_results=each) for each in (False, True))
         reasoning = {"<think>", "</think>", "[THINK]", "[/THINK]"}
         name = chats.analysis.reasoning_parser
@@ -506,6 +518,8 @@ class PromptBuilder:
                 yield ids.tolist()
         chance = random.Random(0)
         for _ in range(_RANDOM_SAMPLES if size else 0):
+            # Random tokens find byte tokens and joins that no text of a language has. If the table
+            # differs anywhere, the tokenizer decodes instead (decision 0005).
             yield [chance.randrange(size) for _ in range(chance.randint(1, 24))]
 
 

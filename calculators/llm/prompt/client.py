@@ -116,6 +116,8 @@ class PromptProcess:
             seconds=seconds,
         )
         self._wall_seconds = wall_seconds
+        # Apart from the engine's process, where the work would delay the steps of all requests
+        # (decision 0004).
         self._short = QuestionLane(
             "calculators.llm.prompt.process",
             self._load,
@@ -128,6 +130,8 @@ class PromptProcess:
             most_waiting=SHORT_WAITING,
             is_shared=True,
         )
+        # A tokenizer cannot be interrupted: a short prompt would wait a second for 4 Mi characters
+        # (decision 0020).
         self._long = OnDemand(
             self._start_long, is_idle=lambda lane: lane.is_idle, idle_seconds=idle_seconds
         )
@@ -184,6 +188,7 @@ class PromptProcess:
             call_form,
         )
         cost = pixels_of(images) * _COST_OF_PIXEL if images else 0.0
+        # Images are decoded there too: decoders parse bytes from strangers (decision 0021).
         return self._ask(message, is_long=bool(images), cost=cost)
 
     async def encode(
@@ -218,6 +223,8 @@ class PromptProcess:
         answer = await lane.ask(body, cost + len(body) * _COST_OF_BYTE)
         if isinstance(answer, PromptRefused):
             code = Code[answer.code]
+            # A reason of its own: agents recognize a full context by the code of this error and
+            # shorten the conversation.
             reason = TOO_LONG if code is Code.OUT_OF_RANGE else None
             raise RequestError(answer.reason, param=answer.param, code=code, reason=reason)
         return answer

@@ -134,7 +134,7 @@ def _utf8(content: bytes, media_type: str, path: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise fields.invalid(path, "the file is no text in UTF-8")
+        raise fields.invalid(path, "the file is not text in UTF-8")
     return text
 
 

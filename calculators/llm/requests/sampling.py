@@ -180,7 +180,7 @@ def read_token_id(path: str, token: object) -> int:
     if type(token) is not int:
         raise fields.wrong_type(path, "a token id", token)
     if not 0 <= token <= fields.INT32_MAX:
-        raise fields.invalid(path, f"{fields.describe(token)} is no token id")
+        raise fields.invalid(path, f"{fields.describe(token)} is not a token id")
     return token
 
 

@@ -54,7 +54,7 @@ def json_text(value: object, path: str) -> bytes:
     except RecursionError:
         raise fields.invalid(path, "it is nested too deeply") from None
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError, TypeError):
-        raise fields.invalid(path, "it is no JSON value of Unicode text") from None
+        raise fields.invalid(path, "it is not a JSON value of Unicode text") from None
 
 
 def value_of(text: str, path: str) -> object:
@@ -68,7 +68,7 @@ def value_of(text: str, path: str) -> object:
     except RecursionError:
         raise fields.invalid(path, "the text is nested too deeply") from None
     except (ValueError, OverflowError):
-        raise fields.invalid(path, "the text is no JSON") from None
+        raise fields.invalid(path, "the text is not JSON") from None
 
 
 MAX_DEPTH: Final = 16

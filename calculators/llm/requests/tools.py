@@ -223,7 +223,7 @@ MAX_SCHEMA: Final = 64 * 1024
 MAX_TOGETHER: Final = 1024 * 1024
 
 #: Why a tool that would run elsewhere is left out: completes "the string "web_search" ...".
-NO_SUCH_TOOL: Final = "is no tool that this server has"
+NO_SUCH_TOOL: Final = "is not a tool that this server has"
 
 _DECLINED: Final = Tools(is_declined=True)
 

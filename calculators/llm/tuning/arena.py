@@ -72,7 +72,7 @@ class CandidateStanding:
     Attributes:
         pairs: rounds of the defaults and of the candidate with the same requests, one right after
             the other.
-        different_answers: the number of greedy answers that are not those of the defaults, out of
+        different_answers: the number of greedy answers that differ from the defaults', out of
             ``compared_answers``; None: not compared.
         failure: the reason why it cannot be loaded; "" if it can.
     """

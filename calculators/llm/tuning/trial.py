@@ -241,7 +241,7 @@ class Trial:
         return [(await self._ask(prompt, tokens)).tokens for prompt in prompts]
 
     async def run(self, clients: Sequence[Sequence[TrialConversation]]) -> Round:
-        """Hold conversations: those of different clients at once.
+        """Hold conversations, with different clients at once.
 
         Raises:
             RequestError: the engine refuses a prompt, or is gone.

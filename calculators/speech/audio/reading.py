@@ -99,7 +99,7 @@ def _too_long(max_seconds: float) -> SoundFileError:
 
 
 def read_sound(content: bytes, *, sample_rate: int, max_seconds: float) -> Sound:
-    """Return the sound of a whole file; the arguments are those of `SoundFile.blocks`.
+    """Return the sound of a whole file; the arguments are as for `SoundFile.blocks`.
 
     Raises:
         SoundFileError: as `open_sound` and `SoundFile.blocks`.
@@ -123,12 +123,12 @@ def open_sound(content: bytes) -> SoundFile:
         return _opened_by_av(content, "mp4")
     if start.startswith(b"\x1a\x45\xdf\xa3"):
         return _opened_by_av(content, "matroska")
-    # MPEG's frames begin with eleven set bits; those of AAC have 00 where others have their layer.
+    # MPEG's frames begin with eleven set bits; AAC's have 00 where the others have their layer.
     is_mpeg = len(start) > 1 and start[0] == 0xFF and start[1] & 0xE0 == 0xE0
     if is_mpeg and start[1] & 0x06 == 0:
         return _opened_by_av(content, "aac")
     if not is_mpeg and not start.startswith(_SNDFILE):
-        raise SoundFileError(f"is no sound that can be read; {_FORMATS} are")
+        raise SoundFileError(f"is not sound that can be read; {_FORMATS} are")
     return _opened_by_sndfile(_with_length(content) if start.startswith(b"RIFF") else content)
 
 
@@ -215,7 +215,7 @@ def _mixed(block: Samples) -> Samples:
     """The mean of the channels. ``block``: shape ``[samples, channels]``."""
     mixed = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32)
     if not np.isfinite(mixed).all():
-        raise SoundFileError("has samples that are no numbers (NaN or infinite)")
+        raise SoundFileError("has samples that are not numbers (NaN or infinite)")
     return np.ascontiguousarray(mixed, np.float32)
 
 

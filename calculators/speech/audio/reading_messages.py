@@ -83,7 +83,7 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
 
 
 class SoundRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """The file is no sound; ``reason`` is for the client."""
+    """The file is not sound; ``reason`` is for the client."""
 
     reason: str
 

@@ -111,7 +111,7 @@ def change_tempo(samples: Samples, sample_rate: int, tempo: float) -> Samples:
 
 
 def _steps(tempo: float) -> list[float]:
-    """Return factors from 0.5 to 2, within which FFmpeg blends instead of leaving out."""
+    """Split a tempo into factors from 0.5 to 2: beyond them FFmpeg drops samples, not blends."""
     steps = []
     while tempo > 2.0:
         steps.append(2.0)

@@ -90,7 +90,7 @@ class SoundReader:
         """Open a file, whose samples are then read one slice after the other.
 
         Raises:
-            RequestError: it is no sound, or too long by its header; ``param`` names the field.
+            RequestError: it is not sound, or too long by its header; ``param`` names the field.
                 Too many files wait; the process is down.
         """
         file = OpenSound(self._lane, content, sample_rate, max_seconds, param)

@@ -263,7 +263,7 @@ class _AacWriter:
 
 
 def _within_bounds(samples: Samples) -> Samples:
-    """Return the samples within -1 and 1; those that are no numbers are silent."""
+    """Return the samples within -1 and 1; those that are not numbers are silent."""
     bounded: Samples = np.clip(np.nan_to_num(samples, posinf=1.0, neginf=-1.0), -1.0, 1.0)
     return bounded
 

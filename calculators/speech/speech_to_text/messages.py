@@ -13,7 +13,7 @@ import msgspec
 
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 
-#: Samples per second that speech models hear, and those of a window, which they hear at once.
+#: Samples per second that speech models hear, and samples of a window, which they hear at once.
 SAMPLE_RATE: Final = 16_000
 WINDOW: Final = 30 * SAMPLE_RATE
 
@@ -98,7 +98,7 @@ class Recognized(msgspec.Struct, frozen=True, tag="recognized", array_like=True)
         language: its code, or what the model says; "" if nothing.
         segments: start and end in seconds, text, tokens; an end of -1 is not known.
         words: start and end in seconds, text.
-        samples: those of the part that were heard; the next part begins behind them.
+        samples: the number of samples of the part that were heard; the next part begins after them.
     """
 
     text: str

@@ -41,7 +41,7 @@ class SpeechToTextCalculator(Calculator):
     Side packets:
         STT_NODE_RESOURCES: supplied by the server.
         LANGUAGE (str), optional: "en", "english"; by default the model finds out.
-    Options (mediapipe.S2tCalculatorOptions): those of `S2tCalculator`.
+    Options (mediapipe.S2tCalculatorOptions): the same as `S2tCalculator` has.
 
     ::
 

@@ -201,7 +201,7 @@ class SpeechToTextServable:
         """Read a file, and begin to recognize it.
 
         Raises:
-            RequestError: the file is no sound, or the settings are not the model's.
+            RequestError: the file is not sound, or the settings are not the model's.
         """
         question = self._question(settings)  # refuses settings before the work
         client = _current_client()
@@ -263,7 +263,7 @@ class SpeechToTextServable:
         def converted() -> bytes:
             if not np.isfinite(sound.samples).all():
                 raise RequestError(
-                    "the sound has samples that are no numbers (NaN or infinite)", param="file"
+                    "the sound has samples that are not numbers (NaN or infinite)", param="file"
                 )
             return to_pcm16(resample(sound, SAMPLE_RATE).samples)
 

@@ -28,7 +28,7 @@ Read = Callable[[], Awaitable[memoryview]]
 
 
 class Part(NamedTuple):
-    """Samples for one turn; ``windows`` and ``is_last`` are those of `Recognize`."""
+    """Samples for one turn; ``windows`` and ``is_last`` are as in `Recognize`."""
 
     pcm: bytes
     windows: int

@@ -3,14 +3,14 @@
 `LongForm`: a part of a long sound, heard by openvino-genai window by window.
 
 Whisper hears 30 s at a time. It writes the times of what it hears, too, and the library (2026.4,
-``whisper.cpp``) begins the next window where the last complete segment ended, or behind the window
+``whisper.cpp``) begins the next window where the last complete segment ended, or after the window
 if nothing was said after that segment. It tells which of both it did only by the times of the next
 window's segments. So a part ends with a window that is heard for its beginning alone, unless both
 places are the same; the next part begins there, and hears it again. The windows of a sound in parts
-are those of a sound as a whole.
+are the same as of a sound as a whole.
 
 A part differs in one thing: the library's features have a floor 80 dB below the loudest moment of
-the samples that it gets, and these are the part's. In training they were those of one window.
+the samples that it gets, and these are the part's. In training they were a window's.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LongForm(genai.StreamerBase):  # type: ignore[misc]  # it has no types
     """Hears about each window of a part, and decides whether another one begins.
 
     Attributes:
-        texts: those of the windows so far.
+        texts: the texts of the windows so far.
         is_cancelled: nobody wants the text.
         failure: the exception of a callback: the library would print it and go on.
     """
@@ -76,7 +76,7 @@ class LongForm(genai.StreamerBase):  # type: ignore[misc]  # it has no types
         yields: Callable[[], bool],
     ) -> None:
         """``samples``: of the part; ``decode``: returns the text of tokens; the other arguments are
-        those of `SpeechModel.recognize_part`.
+        as for `SpeechModel.recognize_part`.
         """
         super().__init__()
         self._decode = decode
@@ -276,7 +276,7 @@ class SpeechModel:
         return texts
 
     def _tokens(self, segment: Any) -> list[int]:
-        """The tokens of a segment; the library does not report those of one without an end."""
+        """The tokens of a segment; the library does not report them for one without an end."""
         return _ids(segment.token_ids) or self._encoded(str(segment.text))
 
     def _encoded(self, text: str) -> list[int]:

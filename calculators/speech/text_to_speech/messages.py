@@ -21,7 +21,7 @@ class VoiceLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
         device: OpenVINO's name of the device.
         properties: OpenVINO's properties.
         voices: names, and files of 32-bit floats.
-        keeps_state: the model has a state that a failed call would leave behind.
+        keeps_state: the model has a state, which a failed call would leave changed.
     """
 
     model_path: str

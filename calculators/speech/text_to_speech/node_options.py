@@ -145,15 +145,15 @@ def _kind(directory: Path, models_path: str, config: Mapping[str, Any]) -> Model
     if isinstance(config.get("vocab"), dict) and (directory / "openvino_model.xml").is_file():
         return ModelKind.KOKORO
     raise ResourceError(
-        f'models_path: "{models_path}" is no model that speaks: config.json names the architecture '
-        f"{_SPEECHT5}, or has Kokoro's vocab beside an openvino_model.xml"
+        f'models_path: "{models_path}" is not a model that speaks: config.json names the '
+        f"architecture {_SPEECHT5}, or has Kokoro's vocab beside an openvino_model.xml"
     )
 
 
 def _text_limit(config: Mapping[str, Any]) -> int:
     """Return the characters of one call of a SpeechT5 model, which has a token for each.
 
-    Both ends are limited: the positions of the text, and those of the speech, should the model not
+    Both ends are limited: the positions of the text, and of the speech, should the model not
     stop by itself.
     """
 
@@ -168,7 +168,7 @@ def _text_limit(config: Mapping[str, Any]) -> int:
 
 
 def _voices(options: Any, directory: Path, graph: Path) -> dict[str, Path]:
-    """Return the voices of the model's directory, and those of the node, which replace them."""
+    """Return the voices of the model's directory; voices of the node replace them."""
     found = {file.stem: file for file in sorted((directory / "voices").glob("*.bin"))}
     named = {each.name: Path(graph, each.path) for each in options.voices}
     for name in named:

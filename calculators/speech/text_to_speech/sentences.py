@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final
 
 #: Marks after which a sentence ends only before a blank: full stops, question and exclamation
-#: marks, the ellipsis, and those of Arabic, Armenian, Greek and Ethiopic scripts.
+#: marks, the ellipsis, and marks of Arabic, Armenian, Greek and Ethiopic scripts.
 _SPACED_MARKS: Final = ".!?…‼⁇⁈⁉؟۔։\u037e።፧፨"
-#: Marks that end a sentence with or without a blank behind them: those of Chinese, Japanese,
+#: Marks that end a sentence with or without a blank after them: the marks of Chinese, Japanese,
 #: Devanagari, Burmese, Khmer and Tibetan.
 _PLAIN_MARKS: Final = "。！？．｡।॥။៕༎"
 _MARKS: Final = _SPACED_MARKS + _PLAIN_MARKS
@@ -81,7 +81,7 @@ MAX_SENTENCE: Final = 2000
 class SentenceSplitter:
     """Cuts a text into sentences while it arrives in pieces.
 
-    The sentences do not depend on the pieces. A sentence is complete when the text behind it shows
+    The sentences do not depend on the pieces. A sentence is complete when the text after it shows
     that it has ended, so the last one comes from `finish`. Sentences are found one by one as they
     are asked for, each in a time that does not depend on the length of the text.
     """
@@ -152,7 +152,7 @@ def spoken_text(text: str) -> str:
 
 
 def _end(text: str) -> int | None:
-    """Return the place behind the first sentence; None if the text does not show its end yet."""
+    """Return the place after the first sentence; None if the text does not show its end yet."""
     for mark in _END.finditer(text):
         if mark.group().startswith("\n"):
             return mark.end()
@@ -174,7 +174,7 @@ def _end(text: str) -> int | None:
 
 
 def _following(text: str, place: int) -> str:
-    """Return the first character behind blanks and opening brackets.
+    """Return the first character after blanks and opening brackets.
 
     A line feed stands for the end of a paragraph; "" is unknown, as the text ends there.
     """
@@ -228,7 +228,7 @@ def _fitting(text: str, limit: int) -> int:
 
 
 def _pause(text: str, most: int) -> int:
-    """Return the best place for a cut, behind at most ``most`` characters."""
+    """Return the best place for a cut, after at most ``most`` characters."""
     head = text[:most]
     for marks in _PAUSES:
         place = max(

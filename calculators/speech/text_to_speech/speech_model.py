@@ -78,5 +78,5 @@ def _read(name: str, file: str, shape: list[int]) -> Any:
             f"{wanted} 32-bit floats. Got: {len(values)}"
         )
     if not np.isfinite(values).all():
-        raise VoiceError(f'voice "{name}": {Path(file).name} has values that are no numbers')
+        raise VoiceError(f'voice "{name}": {Path(file).name} has values that are not numbers')
     return np.ascontiguousarray(values.reshape(shape))

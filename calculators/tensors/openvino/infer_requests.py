@@ -40,6 +40,7 @@ class InferRequests:
         ]
         self._output_dtypes = output_dtypes
         self._lock = threading.Lock()
+        # In the server's process: a process between would copy every tensor twice (decision 0025).
         self._idle = [compiled.create_infer_request() for _ in range(count)]
         self._waiting: deque[_Inference] = deque()
         self._count = count
@@ -141,6 +142,8 @@ class _Inference:
         self._is_started = False
         #: The request's reference to this. The request keeps the list, so it is emptied at the end.
         self._link = [self]
+        # After 50 ms instead of 10: most inferences have ended by then, and each check costs a turn
+        # of the loop (decision 0078).
         self._timer = self._loop.call_later(_FIRST_LOOK, self._look, _FIRST_LOOK)
 
     def start(self, request: Any) -> bool:
@@ -178,6 +181,8 @@ class _Inference:
                 return
         elif self._is_started:
             try:
+                # The binding (2026.4) calls back only after success, so a failure has to be asked
+                # for (decision 0025).
                 request.wait_for(0)
             except RuntimeError as error:
                 # If this inference is over already, the error is the next one's, which sees it too.

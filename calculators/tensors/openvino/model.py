@@ -276,6 +276,8 @@ class Model:
             raise TensorError(
                 f'the model "{self.name}" has no input "{unknown}".{did_you_mean(unknown, known)}'
             )
+        # Fronts check with the request's words and call this themselves, so a plain model checks
+        # once (decision 0078).
         outputs = await self.infer_checked(arrays)
         return {spec.name: array for spec, array in zip(self.outputs, outputs, strict=True)}
 

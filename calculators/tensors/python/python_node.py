@@ -109,6 +109,8 @@ class PythonNode:
             turn = await self._answered(call)
         except asyncio.CancelledError:
             if call.worker is not None:
+                # A generator is closed where it lives: its `finally` may hold locks or files of
+                # that process (decision 0026).
                 call.worker.instance.end(key)
             raise
         assert call.worker is not None, "who answered made the call"

@@ -52,6 +52,8 @@ class HandlerThread:
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        # A thread per handler is OVMS's way, and one option away. With an endless loop in it, a
+        # chat beside took 23 ms instead of 0.9 (decision 0026).
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
@@ -112,7 +114,7 @@ class ThreadInstance:
         if finished:
             done.exception()  # logged where it was raised
         else:
-            log.warning('node "%s": finalize takes too long; left behind', self._node_name)
+            log.warning('node "%s": finalize takes too long; abandoned', self._node_name)
             done.cancel()
         self._thread.end()
 

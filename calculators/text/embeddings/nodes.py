@@ -30,7 +30,7 @@ from graph_runtime import Calculator, CalculatorContext, Code, In, Out, SideIn
 class TextEmbeddingCalculator(Calculator):
     """Turns each text, or each list of texts, into a matrix with a row for each text.
 
-    Options and model are those of `EmbeddingsCalculatorOV`; further packets are computed while
+    Options and model are as for `EmbeddingsCalculatorOV`; further packets are computed while
     earlier ones wait for their batch. Over KServe a graph with this node takes BYTES, one element
     or several, and answers with FP32 of the shape [texts, size].
 

@@ -1,4 +1,4 @@
-"""Requests for embeddings, checked: OpenAI's, and those of text-embeddings-inference and Cohere."""
+"""Checked requests for embeddings of OpenAI, text-embeddings-inference, Cohere and others."""
 
 from __future__ import annotations
 
@@ -199,8 +199,8 @@ def find_prompt(body: Mapping[str, Any], prompts: Mapping[str, str], default: st
 def read_texts(body: Mapping[str, Any], param: str) -> Texts:
     """Return the texts or token ids of a member of a body.
 
-    Texts of errors are those of OpenVINO Model Server (``embeddings/embeddings_api.cpp``), with the
-    place behind them.
+    The texts of errors are OpenVINO Model Server's (``embeddings/embeddings_api.cpp``), with the
+    place after them.
 
     Raises:
         RequestError: they are missing, of mixed or wrong types, or too many.
@@ -259,7 +259,7 @@ def _read_ids(param: str, path: str, ids: object) -> list[int]:
             )
         if not 0 <= each <= fields.INT32_MAX:
             raise RequestError(
-                f"{path}[{place}] is {fields.describe(each)}, which is no token id",
+                f"{path}[{place}] is {fields.describe(each)}, which is not a token id",
                 param=f"{path}[{place}]",
             )
     return ids
@@ -303,7 +303,7 @@ _FORMATS: Final = (*NUMBER_KINDS, "base64")
 
 
 def _read_format(value: Any, path: str) -> str:
-    # Both texts are those of OpenVINO Model Server.
+    # Clients of OpenVINO Model Server match on these two texts.
     if not isinstance(value, str):
         raise RequestError("encoding_format should be string", param=path)
     if value not in _FORMATS:
@@ -319,7 +319,7 @@ EMBEDDINGS_MEMBERS: Final[Members] = table(
     honoured(
         "input",
         Value(TEXTS_SCHEMA),
-        "A text, texts, the token ids of a text, or those of several.",
+        "A text, texts, the token ids of a text, or the token ids of several texts.",
         is_required=True,
     ),
     honoured(

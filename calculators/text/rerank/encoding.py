@@ -208,7 +208,7 @@ def prompts(
 def joined_texts(
     tokenizer: TextTokenizer, question: RankQuestion, query: str, documents: list[str], first: int
 ) -> list[list[TextTokens]]:
-    """Return each document behind the query as one sequence, for prompts that clients write.
+    """Return each document after the query as one sequence, for prompts that clients write.
 
     Raises:
         InputError: a prompt is too long for the model.

@@ -46,7 +46,7 @@ class TextRerankCalculator(Calculator):
         ORDER: numpy.ndarray, int64 ``[documents]``: indices of the documents, the best one first;
             equal ones in their order.
 
-    Options and side packet are those of `RerankCalculatorOV`.
+    Options and side packet are as for `RerankCalculatorOV`.
 
     ::
 

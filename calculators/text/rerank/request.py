@@ -96,7 +96,7 @@ def texts_of(documents: Sequence[Any], rank_fields: Sequence[str], path: str) ->
     ``name: value`` for each of these members that the object has.
 
     Raises:
-        RequestError: an object has none of the members, or they are no strings; too long.
+        RequestError: an object has none of the members, or they are not strings; too long.
     """
     texts: list[str] = []
     total = 0
@@ -114,7 +114,7 @@ def texts_of(documents: Sequence[Any], rank_fields: Sequence[str], path: str) ->
 
 
 def check_text(text: str, path: str, most: int) -> None:
-    """Refuse a text of more than ``most`` characters, and one that is no Unicode."""
+    """Refuse a text of more than ``most`` characters, and one that is not Unicode."""
     if len(text) > most:
         raise fields.invalid(path, f"{len(text)} characters are above the maximum {most}")
     if not text.isascii():

@@ -169,7 +169,7 @@ class RerankServable(TextServable[RerankOptions]):
         ordered = [found[first] for first in sorted(found)]
         logits = np.concatenate([part for part, _ in ordered])
         if not np.isfinite(logits).all():
-            raise GraphError("the model's scores are no finite numbers", code=Code.INTERNAL)
+            raise GraphError("the model's scores are not finite numbers", code=Code.INTERNAL)
         return Scores(logits, sum(tokens for _, tokens in ordered))
 
     async def _ask(self, question: RankQuestion) -> tuple[Floats, list[int], int]:

@@ -103,7 +103,7 @@ class TextClassifier(TextServable[ClassifierOptions]):
         """Load the model; ``progress`` gets the phases.
 
         Raises:
-            ResourceError: it cannot be loaded, or its classes are not those of the options;
+            ResourceError: it cannot be loaded, or its classes do not match the options;
                 nothing is left running.
         """
         await super().start(progress)
@@ -117,7 +117,7 @@ class TextClassifier(TextServable[ClassifierOptions]):
         """Return a classifier of the same process, for a node with other options of its model.
 
         Raises:
-            ResourceError: the model's classes are not those of the options.
+            ResourceError: the model's classes do not match the options.
         """
         classifier = super().with_options(options)
         classifier.classes = options.classes_of(self._columns)

@@ -270,7 +270,7 @@ class LabelRule:
 def read_rules(
     mapping: Sequence[ModerationCategory], labels: Sequence[str], threshold: float
 ) -> tuple[LabelRule, ...]:
-    """Return the rules of a node's options; without a ``mapping``, those of labels' names.
+    """Return the rules of a node's options; without a ``mapping``, the rules of the labels' names.
 
     Raises:
         ResourceError: a label is not the model's, a category is not OpenAI's, or a threshold is
@@ -288,12 +288,12 @@ def read_rules(
     for each in mapping:
         if each.label not in labels:
             raise ResourceError(
-                f'categories: "{each.label}" is no label of the model: {_listed(labels)}.'
+                f'categories: "{each.label}" is not a label of the model: {_listed(labels)}.'
                 + did_you_mean(each.label, labels)
             )
         if each.category not in CATEGORIES:
             raise ResourceError(
-                f'categories: "{each.category}" is no category of moderations: '
+                f'categories: "{each.category}" is not a category of moderations: '
                 f"{_listed(CATEGORIES)}.{did_you_mean(each.category, CATEGORIES)}"
             )
         own = threshold if each.threshold is None else each.threshold
@@ -304,7 +304,7 @@ def read_rules(
 
 def _check_threshold(value: float, name: str) -> None:
     if not -1e6 <= value <= 1e6:  # NaN too
-        raise ResourceError(f"{name}: {value} is no score; those of most models are from 0 to 1")
+        raise ResourceError(f"{name}: {value} is not a score; those of most models are from 0 to 1")
 
 
 def _plain(name: str) -> str:

@@ -90,6 +90,8 @@ class BatchQueue:
         """Remove and return the next batch; it is empty only if nothing waits."""
         if not self._count:
             return []
+        # A stream takes at most its share: one large batch is padded to its longest text, and the
+        # other stream has nothing to do (decision 0052).
         most = -(-self._count // self._streams)
         first = self._next_request()
         # All sequences of a request are equally old; with the longest first, short ones are left
@@ -105,17 +107,20 @@ class BatchQueue:
         return batch
 
     def _next_request(self) -> _Request:
-        """Return the request whose turn it is; it and its client go behind the others."""
+        """Return the request whose turn it is; it and its client go to the end of their queues."""
         client = next(iter(self._clients))
         requests = self._clients.pop(client)
         self._clients[client] = requests
         number = next(iter(requests))
         request = requests.pop(number)
+        # So a request of 2,048 texts delays another's single text by the batches that run, and not
+        # by its own (decision 0052).
         requests[number] = request
         return request
 
     def _fill(self, batch: list[QueuePlace], most: int) -> None:
         wanted = longest = total = batch[0].length
+        # The search runs for each batch on a core that could compute: 256 requests bound it.
         considered = [each for each in islice(self._in_order(), CONSIDERED) if each.waiting]
         while considered:
             found = []
@@ -130,6 +135,8 @@ class BatchQueue:
                 request = considered[order]
                 length, index = request.waiting[at]
                 padded = max(longest, length) * (len(batch) + 1)
+                # Padding is computed like any token; up to 1.3 padded tokens for a real one a
+                # larger batch still gains (decision 0052).
                 if padded > self._budget or padded > self._waste * (total + length):
                     continue  # the others of this request are still farther away
                 del request.waiting[at]

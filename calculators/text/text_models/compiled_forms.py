@@ -59,6 +59,8 @@ class CompiledForms:
         self.columns: int = shape[1].get_length() if shape[1].is_static else 0
         report(LoadingPhase("compiling the model", 0.4, 1.0))
         properties = dict(load.properties)
+        # OVMS writes `NUM_STREAMS: 1` into its graphs: what the operator chose is kept (decision
+        # 0052).
         chosen = _CHOICES & properties.keys()
         if load.device == "CPU" and not chosen:
             properties[_STREAMS] = str(usable_processors())
@@ -68,6 +70,8 @@ class CompiledForms:
         weights = file.with_suffix(".bin").stat().st_size
         if load.device == "CPU" and not chosen and self.streams > 1 and weights <= _COMPILED_TWICE:
             properties[_STREAMS] = "1"
+            # A second form with all processors for a sequence that is alone; it holds the weights
+            # again, hence the bound (decision 0052).
             self._alone = core.compile_model(model, load.device, properties)
 
     def runner(self) -> Runner:
@@ -124,6 +128,7 @@ class Runner:
                     value = np.arange(len(batch))
             feed.append(np.ascontiguousarray(value, kind))
         if self._is_stateful:
+            # Decoders that embed keep keys and values in a state, which would be another batch's.
             request.reset_state()
         request.infer(feed, share_inputs=True, share_outputs=True)
         # The request's next run writes into its output.

@@ -99,7 +99,7 @@ def add_score(model: ov.Model, load: EncoderLoad) -> ov.Model:
     """Return the model with the one output ``[batch, 1]``.
 
     Raises:
-        RuntimeError: it is no model that scores pairs of texts.
+        RuntimeError: it is not a model that scores pairs of texts.
     """
     labels = find_output(model, 2)
     if labels is not None:
@@ -133,7 +133,7 @@ def _yes_over_no(model: ov.Model, directory: Path) -> Any:
 
 
 def _logits_of_last_token(model: ov.Model) -> Any:
-    """Return the logits behind the last token, ``[batch, words]``.
+    """Return the logits after the last token, ``[batch, words]``.
 
     The multiplication with the matrix of all words is made for that token only: for all tokens of a
     batch its result would take gigabytes.

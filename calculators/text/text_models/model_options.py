@@ -27,7 +27,7 @@ KERNELS: Final = 128
 #: Tokens of a text where config.json does not say how many the model takes.
 USUAL_MAX_TOKENS: Final = 1024
 
-#: Models that count positions from behind the padding token.
+#: Models whose first position is the padding token's id plus one.
 _ROBERTA: Final = frozenset({"roberta", "xlm-roberta", "camembert"})
 #: Converted models of this process, by what they are made of: the cache does not remove them.
 _held: Final[dict[str, ConvertedModel]] = {}
@@ -135,6 +135,7 @@ def _directory_of_gguf(path: Path, conversions: ModelCache) -> Path:
         key = source.key
         if key not in _held:
             with ThreadPoolExecutor(1, "graphrt-conversion") as thread:
+                # In a thread: the caller may run on an event loop, in which asyncio.run is refused.
                 _held[key] = thread.submit(convert).result()
         return _held[key].path
 

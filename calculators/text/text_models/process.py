@@ -126,7 +126,7 @@ def run_text_model(
     """Load, then answer until the parent sends `StopChild` or is gone; returns the exit code.
 
     Args:
-        arguments: those of the process: its module, a descriptor and the parent's id.
+        arguments: the process's: its module, a descriptor and the parent's id.
         question: the type of the task's questions.
         encode: ``module:function`` that turns a `TextTokenizer` and a question into `Encoded`.
         build_head: ``module:function`` that completes the model, see

@@ -55,6 +55,7 @@ async def off_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.k
     """Return what ``work`` returns; in a thread if it has more than `AT_ONCE` bytes to look at."""
     if size <= AT_ONCE:
         return work(*args, **kwargs)
+    # Nothing that costs time by the request's content runs on the event loop.
     return await asyncio.to_thread(work, *args, **kwargs)
 
 
@@ -262,6 +263,7 @@ class TextModel(SupervisedProcess[EncoderReady]):
                 retry_after=RETRY_AFTER,
             )
         record = current_record()
+        # The queue of batches is in the process, so turns of clients are too (decision 0052).
         client = "" if record is None else record.client.name
         packed = await packed_question(question, characters, param)
         if self._refused and hashlib.sha256(packed).digest() in self._refused:
@@ -316,10 +318,13 @@ class TextModel(SupervisedProcess[EncoderReady]):
             if has_crashed:
                 question.deaths += 1
                 if question.deaths == 1:
+                    # Several questions share a batch, so nobody knows which one crashed the
+                    # process: each is asked alone (decision 0052).
                     self._suspects.append(question)
                 else:  # it was alone
                     self._refuse_from_now_on(question)
             else:
+                # Killed from outside: no question is at fault.
                 question.losses += 1
                 if question.losses > 1:
                     question.answer.set_exception(
@@ -436,7 +441,7 @@ class PlacedTextModel(PlacedModel):
         *,
         head: Mapping[str, Any],
     ) -> None:
-        """The arguments are those of `TextModel`."""
+        """The arguments are as for `TextModel`."""
         directory = options.directory
         arguments = pack(_Arguments(module, options, head))
         super().__init__(WorkOrder(_MAKER, arguments, directory.name, (str(directory),)), place)
@@ -503,7 +508,7 @@ def text_model(
 ) -> AnyTextModel:
     """Return a model in a child process of this one, or in the place of ``host``.
 
-    The arguments are those of `TextModel`; ``kind``: of the process, for messages. In a place the
+    The arguments are as for `TextModel`; ``kind``: of the process, for messages. In a place the
     compiled model is not kept.
     """
     if host.place is None:

@@ -137,7 +137,7 @@ class TextTokenizer(ABC):
     ) -> list[list[TextTokens]]:
         """Return the sequences for the pair of ``first`` with each of ``seconds``.
 
-        Special tokens and segment ids are those of the tokenizer's own template for pairs.
+        Special tokens and segment ids follow the tokenizer's own template for pairs.
 
         Args:
             most: tokens of a sequence; `max_tokens` by default.
@@ -157,7 +157,7 @@ class TextTokenizer(ABC):
 
     @abstractmethod
     def offsets(self, text: str, *, adds_special: bool = True) -> list[tuple[int, int]]:
-        """Return the characters of each token of ``encode``: first, and behind the last.
+        """Return the characters of each token of ``encode``: the first, and the one after the last.
 
         Raises:
             InputError: the tokenizer does not know them.
@@ -198,7 +198,7 @@ class Tokenized(msgspec.Struct, frozen=True, array_like=True):
     """Token ids of each text.
 
     Attributes:
-        offsets: of each token its first character and the one behind its last; None: not asked.
+        offsets: of each token its first character and the one after its last; None: not asked.
         pad: the id of the padding token.
     """
 

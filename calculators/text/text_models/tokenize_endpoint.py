@@ -54,7 +54,7 @@ MEMBERS: Final[Members] = table(
     honoured(
         "return_offsets",
         BOOLEAN,
-        "Also return the characters of each token: the first, and the one behind the last.",
+        "Also return the characters of each token: the first, and the one after the last.",
     ),
     honoured(
         "truncation_side", Enumeration(("left", "right")), "The side that max_length cuts off."

@@ -35,7 +35,7 @@ class HuggingFaceTokenizer(TextTokenizer):
         """Read the file.
 
         Raises:
-            RuntimeError: it is no tokenizer.
+            RuntimeError: it is not a tokenizer.
         """
         try:
             tokenizer: Any = Tokenizer.from_file(str(file))

@@ -255,7 +255,7 @@ def _max_pool(twins: _Twins) -> tuple[Any, int] | None:
 
 
 def _pad(twins: _Twins) -> tuple[Any, int] | None:
-    """Zeros behind the channels of each branch."""
+    """Zeros after the channels of each branch."""
     source, *others = twins.inputs
     op, axis = twins.ops[0], twins.axis
     before, _, *filling = [each for each in others if not isinstance(each, _Joint)]
@@ -303,7 +303,7 @@ _DEPTH = 4
 class LandmarksToMatrix(openvino.Op):  # type: ignore[misc]
     """A matrix (1, 4, 4) of landmarks (1, n, 3).
 
-    It maps pixels of a small map to those of the large one: it turns by the angle between two
+    It maps pixels of a small map to pixels of the large one: it turns by the angle between two
     landmarks, and scales to the box around a subset of all.
     """
 

@@ -70,7 +70,7 @@ def _by_channel(op: Any, weights: Array) -> Any:
 def _product_before_residual(op: Any) -> Any:
     """Return the product that a convolution of single pixels is, in a residual block; else None.
 
-    With PRelu behind the sum OpenVINO computes the block faster from a product than from a
+    With PRelu after the sum OpenVINO computes the block faster from a product than from a
     convolution that does all in one; with other functions it does not.
     """
     from openvino import opset13 as ov

@@ -34,6 +34,8 @@ class Landmark(NamedTuple):
 
 
 @final
+# An array and not a message: 468 landmarks take 0.5 ms to write as protobuf and 0.26 to read, and
+# pass ten nodes per frame (decision 0063).
 class Landmarks:
     """A read-only list of landmarks, an array inside and a protobuf message where one is needed.
 

@@ -76,7 +76,7 @@ def _tokenizer() -> Tokenizer:
 def _id(tokenizer: Tokenizer, token: str) -> int:
     """Return the id of a token; byte-level vocabularies write a blank as "Ġ"."""
     found = tokenizer.token_to_id(token.replace(" ", "Ġ"))
-    assert found is not None, f"{token!r} is no token of its own"
+    assert found is not None, f"{token!r} is not a token of its own"
     return found
 
 

@@ -23,7 +23,7 @@ class DraftSettings(Settings):
     steps: int = 1300
     batch_tokens: int = 2048
     minutes: float = 60.0
-    threads: int = 1  # more are no faster for matrices of this size
+    threads: int = 1  # more are not faster for matrices of this size
 
 
 def train_draft(directory: Path, settings: DraftSettings) -> None:

@@ -102,7 +102,7 @@ def text_of_part(part: Any) -> str:
 
 
 async def whole(head: Mapping[str, Any], text: str) -> AsyncIterator[str]:
-    """Yield the only packet of an answer that is no stream."""
+    """Yield the only packet of an answer that is not a stream."""
     message = {"role": "assistant", "content": "".join([piece async for piece in reply(text)])}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     yield json.dumps({**head, "choices": [choice]})

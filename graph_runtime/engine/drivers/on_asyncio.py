@@ -145,7 +145,9 @@ class AsyncioDriver(Driver):
             self.loop.call_soon_threadsafe(self.start_task, context, awaitable)
 
     def take_next_inline(self) -> CalculatorContext | None:
-        # A loop stays in one task: its awaiting node, and the nodes behind it that do not wait.
+        # A loop stays in one task: its awaiting node, and the nodes after it that do not wait. With
+        # a node after the loop a turn took 58.5 us of processor time before, 17.2 since (decision
+        # 0048).
         queue = self.queue
         heap = queue.heap
         if self.is_pumping or not heap or not queue.has_only_calls:

@@ -71,7 +71,7 @@ class InputStreamHandler(ABC):
 
     @classmethod
     def sync_groups(cls, count: int, settings: Any) -> list[list[int]] | None:
-        """The ids of ``count`` streams, in groups that are waited for together.
+        """The ids of ``count`` streams, in groups for which a call waits together.
 
         None if the groups are only known at run time. ``settings``: the result of `prepare`.
         """

@@ -21,7 +21,7 @@ from graph_runtime.streams.input_handlers.handler import (
 class MuxInputStreamHandler(InputStreamHandler):
     """Reads the stream that the last stream selects.
 
-    The last stream by id carries an int c; only it and stream number c are waited for and read.
+    The last stream by id carries an int c; a call waits for it and stream number c only.
 
     Data packets older than the control packet are dropped.
     """

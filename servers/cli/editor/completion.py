@@ -215,7 +215,7 @@ def _value_at(draft: DraftText, offset: int) -> Statement | None:
 
 
 def _is_after(statement: Statement, offset: int) -> bool:
-    """True if the cursor is behind the closing quote."""
+    """True if the cursor is after the closing quote."""
     text = statement.text
     return offset == statement.end and len(text) > 1 and text[-1] == text[0]
 
@@ -269,7 +269,7 @@ def _plain_values(
 def _port_values(
     draft: DraftText, statement: Statement, offset: int, catalog: Catalog
 ) -> Iterator[EditorCompletion]:
-    """Yield tags before a colon, and names of streams behind it."""
+    """Yield tags before a colon, and names of streams after it."""
     is_string = statement.text[:1] in ("'", '"')
     quote = "" if is_string else '"'
     start = statement.start + 1 if is_string else offset

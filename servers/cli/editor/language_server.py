@@ -175,7 +175,7 @@ class GraphLanguageServer(LanguageServer):
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
     def check_soon(self, uri: str, pause: float = PAUSE) -> None:
-        """Check a document after a pause; a further call begins the pause anew."""
+        """Check a document after a pause; a further call restarts the pause."""
         self.forget(uri)
         self._waiting[uri] = asyncio.get_running_loop().create_task(self._check(uri, pause))
 
@@ -214,7 +214,7 @@ def check_file(path: str, text: str, registry: Registry) -> list[Finding]:
 
 
 def path_of(uri: str) -> str:
-    """Return the path of a document; its name for one that is no file."""
+    """Return the path of a document; its name for one that is not a file."""
     return to_fs_path(uri) or uri.rpartition("/")[2] or "graph.pbtxt"
 
 

@@ -137,6 +137,7 @@ class AnswerStream(ABC):
         self._last = data
         self._written_at = self._loop.time()
         if self._has_started and self._is_chunked:
+            # Written here and not by `_framed`: this line runs for every event of every stream.
             chunk = b"%x\r\n%b\r\n" % (len(data), data)
         else:
             chunk = self._framed(data)
@@ -146,6 +147,8 @@ class AnswerStream(ABC):
             # Nearly always the run ends in the next turn of the loop, and then one call of the
             # system sends this and the end. If not, the turn after that sends it.
             self._held = chunk
+            # `[DONE]` and the last chunk in one write took a chat of one token from 4.1 writes to
+            # 3.1 (decision 0048).
             self._loop.call_soon(self._loop.call_soon, self._send_held)
         else:
             self._connection.send(chunk)
@@ -192,7 +195,7 @@ class AnswerStream(ABC):
         self._connection.send(self._framed(data))
 
     def _framed(self, data: bytes) -> bytes:
-        """Return a piece as it is sent: as a chunk, and the first one behind the head."""
+        """Return a piece as it is sent: as a chunk, and the first one after the head."""
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if not self._has_started:
@@ -219,6 +222,8 @@ class ByteStream(AnswerStream):
         if not self._ended:
             self._ended = True
             if not self._is_chunked:
+                # An error cannot change the status any more. Without the last chunk, or by a reset,
+                # clients notice that the body is not whole (decision 0054).
                 self._connection.reset()
         return False
 
@@ -248,6 +253,7 @@ _LAST_EVENTS = (b"event: message_stop\n", b"event: error\n")
 _FIELDS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-cache",
+    # nginx would collect the events otherwise, and the client would see them all at once.
     "X-Accel-Buffering": "no",
 }
 

@@ -94,8 +94,12 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
     except ValueError as error:
         raise _syntax_error(body, error) from None
     if members != skeleton.count(b":"):
+        # Of two values with one name parsers keep the first or the last: a proxy that checks
+        # requests may have seen the other one.
         raise _duplicate_key(text)
     if mode is not None:
+        # A Python function as `parse_float` makes `json` use its C scanner with a call for each
+        # fraction, and at each call the interpreter may give the loop its turn.
         value = json.loads(text, parse_float=_read_float)
     if _LONG_EXPONENT.search(zeros) is not None:
         _check_finite(skeleton)
@@ -218,6 +222,8 @@ async def read_beside(body: bytes | memoryview, read: Callable[[], T]) -> T:
     """
     if len(body) <= SHORT:
         return read()
+    # In turns by client (decision 0019): one key with many long bodies delays another key's by one
+    # of them.
     async with large_bodies.turn(float(len(body))):
         begin = perf_counter()
         reading = asyncio.get_running_loop().run_in_executor(None, read)

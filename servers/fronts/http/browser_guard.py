@@ -45,6 +45,8 @@ class BrowserGuard:
     """Checks ``Host`` and ``Origin``; makes the CORS headers of answers (by default none)."""
 
     def __init__(self, settings: HttpSettings) -> None:
+        # Only there does rebinding gain anything: a server on a network is reached by its own name
+        # as well.
         self._is_local = all(is_loopback(host) for host in settings.hosts)
         self._origins = frozenset(origin.lower() for origin in settings.allowed_origins)
         self._takes_all = _ALL in self._origins
@@ -65,6 +67,7 @@ class BrowserGuard:
         host = headers.get("Host")
         if host is not None and host not in self._known_hosts:
             self._check_host(host.lower())
+            # Bounded: anybody can send other names to a server that does not listen on loopback.
             if len(self._known_hosts) < 100:
                 self._known_hosts.add(host)
         origin = headers.get("Origin")
@@ -96,6 +99,7 @@ class BrowserGuard:
             "Access-Control-Expose-Headers": _EXPOSED_HEADERS,
         }
         if not self._takes_all:
+            # A cache between would otherwise give one page the answer that names another.
             allowed["Vary"] = "Origin"
         if self._allows_credentials:
             allowed["Access-Control-Allow-Credentials"] = "true"
@@ -142,8 +146,8 @@ class BrowserGuard:
             address = ipaddress.ip_address(name.strip("[]"))
         except ValueError:
             return False
-        # An address cannot be rebound: only names are resolved. 0.0.0.0 is no machine's own: it may
-        # reach this one, and browsers guard 127.0.0.1 from pages of the internet, but not it.
+        # An address cannot be rebound: only names are resolved. But 0.0.0.0 reaches this machine
+        # too, and browsers guard only 127.0.0.1 from pages of the internet.
         mapped = getattr(address, "ipv4_mapped", None)
         return not (address.is_unspecified or (mapped is not None and mapped.is_unspecified))
 

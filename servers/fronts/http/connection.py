@@ -128,6 +128,8 @@ class HttpConnection(web.RequestHandler):
             loop=loop,
             keepalive_timeout=settings.keep_alive_seconds,
             access_log=cast(logging.Logger, None),  # the journal writes one when a request ends
+            # aiohttp would inflate as bytes arrive; `body_room.inflated` does it in steps that
+            # count in the room and take turns.
             auto_decompress=False,
             lingering_time=5.0,
         )
@@ -180,6 +182,8 @@ class HttpConnection(web.RequestHandler):
             super().data_received(data)  # aiohttp lets its parser go on
         elif self._unparsed:
             self._unparsed += data  # received before the transport paused
+        # Only readings of many lines are sliced: counting is C and takes microseconds, slicing all
+        # would cost every request a turn.
         elif len(data) > _SLICE_BYTES and data.count(b"\r\n") > _MOST_LINES:
             self._unparsed = data
             self._pause_transport_reading()
@@ -210,6 +214,8 @@ class HttpConnection(web.RequestHandler):
                 self._header_since = self.loop.time()
         super().data_received(data)
         for message, _ in self._messages:
+            # Requests that were not HTTP left 1.3 MiB each until Python's collector ran, which is
+            # seldom since loaded objects are frozen (decision 0034).
             if isinstance(message, _ErrInfo):
                 # The error of a request that is not HTTP has aiohttp's frame in its traceback, and
                 # that frame the error: a cycle that would keep the bytes.
@@ -272,6 +278,8 @@ class HttpConnection(web.RequestHandler):
         if wire is None:
             return
         self.sent_bytes += len(data)
+        # A graph that ignores `is_writable` would fill memory with an answer that nobody reads. The
+        # limit replaces the await of aiohttp's `StreamResponse.write` (decision 0035).
         if wire.get_write_buffer_size() > self._settings.max_unsent_bytes and self.writing_paused:
             _log.warning("a client was disconnected: its graph does not wait until it is writable")
             self.abort()
@@ -350,6 +358,8 @@ class HttpConnection(web.RequestHandler):
         self._watch_closing(now, self._wire)
 
     def _refuse_late_headers(self, wire: asyncio.Transport) -> None:
+        # A silent connection gets no answer: clients that only opened it, such as browsers' spare
+        # ones, would take it for the answer to their first request.
         if self._has_bytes:
             body = HttpError(408, "the request's headers did not arrive in time").openai_body()
             head = (
@@ -374,6 +384,8 @@ class HttpConnection(web.RequestHandler):
         """Disconnect a peer that does not answer the end of TLS."""
         if not wire.is_closing() or wire.get_write_buffer_size() or _unsent_in_kernel(wire):
             self._closing_since = None
+        # asyncio waits for the peer's close_notify; a peer that never sends it would keep the
+        # connection open.
         elif self._closing_since is None:
             self._closing_since = now
         elif now - self._closing_since > self._settings.linger_seconds:
@@ -404,5 +416,7 @@ class HttpConnection(web.RequestHandler):
             content_type="application/json",
             headers={"Server": "graphrt", "Connection": "close"},
         )
+        # What aiohttp's parser makes of the bytes after the fault is not a request: the connection
+        # cannot go on.
         response.force_close()
         return response

@@ -205,6 +205,8 @@ class Exchange:
             finally:
                 del cancellation  # this frame is in its traceback: a cycle would keep the body
         self._ending = None
+        # `asyncio.timeout` and task groups count cancellations: one that has become an error must
+        # not count.
         self.task.uncancel()
         return ending
 
@@ -269,6 +271,7 @@ def query_of(request: web.BaseRequest) -> dict[str, str]:
     """
     text = request.raw_path.partition("?")[2]
     try:
+        # Without a bound parse_qs makes a list of as many fields as a query of 8 KiB holds.
         found = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise HttpError(400, f"the query has more than {_MOST_FIELDS} fields") from None
@@ -383,6 +386,7 @@ async def send_whole(
         headers = with_warnings(headers, exchange.record.warnings)
     head = response_head(fields, headers, keeps_alive=exchange.keeps_alive)
     connection.head_bytes += len(head)
+    # uvloop 0.23 makes a call of the system of each write (decision 0048).
     if size <= _IN_ONE_PIECE:
         connection.send(b"".join((head, *pieces)))
         return SentResponse()

@@ -90,6 +90,7 @@ async def _turn(size: int) -> AsyncIterator[None]:
     if size <= SHORT:
         yield
         return
+    # Forms share the turns of JSON bodies: both are parsed on the same core.
     async with large_bodies.turn(float(size)):
         yield
 
@@ -151,6 +152,8 @@ class FormParser:
         """
         # Each part ends with a delimiter, and no other line may begin like one.
         self._delimiters += piece.count(self._delimiter)
+        # Counted in C before the parser sees the piece: it steps through such lines byte by byte in
+        # Python.
         if self._delimiters > self._settings.max_form_parts + 1:
             raise self._too_many_parts()
         was_padding = self._parser.state is MultipartState.BOUNDARY_PADDING
@@ -180,6 +183,7 @@ class FormParser:
         for name, uploads in self._files.items():
             for part, pieces in uploads:
                 content = await _joined(pieces)
+                # The content is there twice while it is joined; the room counts it once.
                 pieces.clear()
                 upload = FormFile(part.filename or "", part.content_type, content)
                 files.setdefault(name, []).append(upload)
@@ -313,7 +317,7 @@ class FormPart:
             raise self._error("must be UTF-8: no other charset is accepted")
 
     def text(self) -> str:
-        """Return the content of a part that is no file.
+        """Return the content of a part that is not a file.
 
         Raises:
             HttpError: 400, it is not UTF-8.

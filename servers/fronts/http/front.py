@@ -90,6 +90,8 @@ class Connections:
     def make(self) -> asyncio.Protocol:
         """The protocol factory of the listening sockets."""
         if len(self._open) >= self._settings.max_connections:
+            # Answered, and not left in the kernel's queue: a client learns at once that it has to
+            # come again.
             return RefusedConnection(self._refused, self._loop)
         return HttpConnection(self._manager, self._settings, self._loop, self._add, self._discard)
 

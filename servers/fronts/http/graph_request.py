@@ -84,7 +84,7 @@ async def answer_from_packets(
 
 
 class GraphAnswer(Struct, eq=False):
-    """Takes the packets of a graph, and sends those of an answer in pieces at once.
+    """Takes the packets of a graph, and sends the pieces of a streamed answer at once.
 
     Attributes:
         stream: the answer, if it is sent in pieces.
@@ -119,6 +119,7 @@ class GraphAnswer(Struct, eq=False):
         elif self.whole is not None or self.body is not None:
             self.further += 1
         else:
+            # "replace": half of a surrogate pair, which a model may write, has no form in UTF-8.
             self.body = packet.encode("utf-8", "replace") if isinstance(packet, str) else packet
         self.has_begun = True
 
@@ -193,7 +194,7 @@ _TRUTHS = {"true": True, "false": False}
 def front_members(form: MultipartForm) -> dict[str, Any]:
     """Return model, stream and timeout; an empty stream or timeout, or one of "null", is absent.
 
-    A text that is no boolean or number stays one, for the error.
+    A text that is not a boolean or number stays one, for the error.
 
     Raises:
         HttpError: 400, one occurs twice or is a file.
@@ -388,6 +389,8 @@ class GraphRequests:
         """
         tasks = tasks_at(path)
         models = self._data_plane.models()
+        # Adapters are models of the list too, but the base model is what a request without a name
+        # means.
         names = [each.name for each in models if each.task in tasks and not each.parent]
         if len(names) == 1:
             return names[0]
@@ -427,6 +430,9 @@ class GraphRequests:
             ),
         )
         if exchange.hold.counted:
+            # The room is free when the graph lets go of the body, which may be long before the
+            # answer ends. Small bodies do not count, so most requests make no finalizer (decision
+            # 0048).
             weakref.finalize(payload, exchange.hold.release)
         return payload
 

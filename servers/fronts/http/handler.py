@@ -160,6 +160,7 @@ class Handler:
         assert isinstance(connection, HttpConnection)
         assert task is not None
         request_id = request_id_of(request.headers.get("X-Request-Id"))
+        # The raw path, as routes are ASCII; without the query, where people put keys.
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
@@ -203,6 +204,7 @@ class Handler:
                 raise exchange.reason_of(cancellation) from None
         except asyncio.CancelledError:
             raise
+        # SystemExit of a calculator is its request's 500 (decision 0092).
         except BaseException as raised:  # no code of an author ends the event loop
             if exchange.client.is_disconnected:
                 raise asyncio.CancelledError from None
@@ -221,8 +223,11 @@ class Handler:
         access = self._settings.access
         # Browsers send preflight requests without a key.
         if access.keys is not None and request.method != "OPTIONS":
+            # Before the route is known: without a key nobody learns which paths and models there
+            # are.
             access.check(path, _authorization(request), request.headers.get("X-Api-Key"))
         route = find_route(path)
+        # A page that is switched off answers as if there were none.
         if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
             route = None
         exchange.route = route
@@ -316,6 +321,8 @@ class Handler:
                 metadata = await self._data_plane.metadata(route.model, route.version)
                 return _json(exchange, describe_model(metadata))
             case Endpoint.MODEL_READY:
+                # During a drain a model can still answer what is in flight, but an orchestrator
+                # must send nothing more (decision 0043).
                 is_ready = self._data_plane.is_model_ready(route.model, route.version)
                 if self.is_draining or not is_ready:
                     raise HttpError(503, "the model is not ready")

@@ -103,7 +103,7 @@ async def read_kserve_json(
 async def read_tensors(
     request: web.BaseRequest, settings: HttpSettings, hold: BodyHold
 ) -> tuple[bytes, memoryview]:
-    """Read a body; return its JSON, not parsed yet, and the binary data behind it.
+    """Read a body; return its JSON, not parsed yet, and the binary data after it.
 
     Raises:
         HttpError: 400, 408, 413, 415.

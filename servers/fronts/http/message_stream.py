@@ -28,9 +28,9 @@ from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.exchange import Exchange, log_cause, reason_of
 from servers.fronts.http.settings import HttpSettings
 
-#: Seconds between two looks at messages that are not taken.
+#: Seconds between two checks whether waiting messages are taken.
 _LOOK_SECONDS: Final = 1.0
-# Of the head of a frame: the first opcode that is no message's, the mark of a message's last frame,
+# Of the head of a frame: the first opcode of control frames, the mark of a message's last frame,
 # and the longest head.
 _CLOSE, _LAST, _LONGEST_HEAD = 8, 0x80, 14
 
@@ -228,8 +228,12 @@ class _Socket(web.WebSocketResponse):
         super().__init__(
             timeout=_CLOSE_SECONDS,
             autoclose=False,
+            # Proxies close connections that are silent for a minute, and a client that is gone
+            # without a packet answers no ping.
             heartbeat=2 * settings.ping_seconds,
             protocols=_PROTOCOLS,
+            # A message of kilobytes could become gigabytes, inflated on the event loop (as for
+            # gRPC, decision 0087).
             compress=False,
             max_msg_size=settings.max_message_bytes,
         )
@@ -275,11 +279,11 @@ class MessageStream:
         """Let ``run`` emit messages; close the socket when it returns.
 
         Raises:
-            HttpError: 400, the request is no WebSocket's.
+            HttpError: 400, the request is not a WebSocket's.
             Exception: nothing has been sent; the answer is `http_error` of it.
         """
         if not self._socket.can_prepare(self._exchange.request):
-            raise HttpError(400, "the headers of the request are not those of a WebSocket")
+            raise HttpError(400, "the headers of the request are not a WebSocket's")
         writing = asyncio.create_task(self._write())
         try:
             try:
@@ -321,6 +325,8 @@ class MessageStream:
         self._unsent_bytes += len(packet)
         self._has_unsent.set()
         if self._unsent_bytes > self._limit:
+            # As in streams of events, a bound on unsent bytes stands for an await per packet
+            # (decision 0035).
             self._exchange.connection.abort()  # the graph does not wait until it is writable
 
     async def receive(self) -> str | bytes | None:
@@ -370,6 +376,8 @@ class MessageStream:
                 await self._has_unsent.wait()
                 self._has_unsent.clear()
                 if not self._socket.prepared:
+                    # Accepted with the first message, so that an error before it has a status
+                    # (decision 0054).
                     await self._socket.prepare(self._exchange.request)
                     self._is_accepted.set()
                 if self._socket.broken_rule is not None:

@@ -216,7 +216,7 @@ def _aliases() -> frozenset[str]:
 
 @cache
 def _whole_paths() -> dict[str, Route]:
-    """Return the routes of whole paths: the server's own and those of tasks."""
+    """Return the routes of whole paths: the server's own and the tasks'."""
     tasks = {path: _task_route(each) for each in task_endpoints() for path in each.paths()}
     return tasks | FIXED
 

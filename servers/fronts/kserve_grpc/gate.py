@@ -42,12 +42,15 @@ _log: Final = logging.getLogger(__name__)
 
 #: Bytes that a client may send of a stream before grpcio announces more.
 WINDOW: Final = 64 * 1024 - 1
+#: A reset costs its client some bytes, and the server a whole call (decision 0087).
 #: A client that has reset so many streams within `_RESET_SECONDS`, and more than were answered, is
 #: disconnected.
 MOST_RESETS: Final = 500
 _RESET_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 1.0
 #: Bytes that wait for a slow side, above which the other side is not read.
+# Bounded on both sides, so that a slow client or a busy grpcio slows the other side down instead of
+# filling memory.
 _BUFFER_BYTES: Final = 256 * 1024
 _BACKLOG: Final = 1024
 #: Seconds after which the memory of streams that were reset goes back to the system.
@@ -118,6 +121,8 @@ class Gate:
         tls: dict[str, Any] = {}
         if settings.tls is not None:
             tls = {
+                # TLS ends here: the gate reads the heads of frames, which it cannot do in encrypted
+                # bytes (decision 0087).
                 "ssl": settings.tls.grpc_context,
                 "ssl_handshake_timeout": settings.handshake_seconds,
                 "ssl_shutdown_timeout": settings.handshake_seconds,
@@ -129,6 +134,8 @@ class Gate:
                 port,
                 backlog=_BACKLOG,
                 reuse_address=True,
+                # Workers share the port (decision 0071). grpcio's own `grpc.so_reuseport` has no
+                # effect, since grpcio does not listen on the port any more (decision 0087).
                 reuse_port=settings.shares_port or None,
                 start_serving=False,
                 **tls,
@@ -162,7 +169,7 @@ class Gate:
         self._owned.remove()
 
     def identity(self, peer: str) -> ClientIdentity:
-        """Return the client behind a peer of grpcio, whose name is that of its local socket."""
+        """Return the client of a peer of grpcio: to grpcio its name is the gate's local socket."""
         connection = self._connections.get(peer.rpartition("/")[2])
         return UNKNOWN_CLIENT if connection is None else connection.client
 
@@ -189,6 +196,8 @@ class Gate:
             connected.close()
             raise
         finally:
+            # The name is needed only until grpcio has accepted the connection; a folder of names
+            # would grow with the connections.
             path.unlink(missing_ok=True)
         return name, connected
 
@@ -226,7 +235,7 @@ class _Connection(asyncio.Protocol):
         self.client = UNKNOWN_CLIENT
         #: The beginning of a frame whose head is not whole.
         self._tail = b""
-        #: Bytes of the current frame that are still to come: first those of the preface.
+        #: Bytes of the current frame that are still to come: first of the preface.
         self._left = _PREFACE_BYTES
         #: Of the current frame, if it is DATA: its stream, or 0; the bytes that are no padding; and
         #: whether its first byte is the length of the padding.
@@ -371,6 +380,7 @@ class _Connection(asyncio.Protocol):
             self._messages[stream] = _Message()
             return True
         size = int.from_bytes(data[start + 1 : start + _PREFIX_BYTES])
+        # The common case: a small message in one frame needs no record of its stream.
         if size + _PREFIX_BYTES == length and not padded:
             return False
         self._messages[stream] = _Message()
@@ -420,6 +430,7 @@ class _Connection(asyncio.Protocol):
         """Take room for a message, or begin to wait for it."""
         size = message.size
         if size > self._gate.most_bytes:
+            # No room is taken: a message that nobody will read must not make others wait.
             return  # grpcio refuses it before it arrives
         message.hold = hold = BodyHold(self._gate.room, size, began=self._loop.time())
         if missing := hold.add(size):
@@ -433,6 +444,8 @@ class _Connection(asyncio.Protocol):
             message.waiting = None
             self._refuse(stream, error.code, str(error))
             return
+        # The clock of slow messages starts with the client's permission to send, not with its wait
+        # for room.
         hold.began = self._loop.time()
         message.waiting = None
         if message.withheld:
@@ -459,10 +472,13 @@ class _Connection(asyncio.Protocol):
         self._resets += 1
         if self._resets <= MOST_RESETS or self._resets <= self._answers:
             return False
+        # ENHANCE_YOUR_CALM, as servers of HTTP/2 answer floods of resets since 2023.
         _log.warning("a connection of gRPC was closed: its client resets the calls that it makes")
         self.write(_frame(_GO_AWAY, 0, 0, bytes(4) + _CALM.to_bytes(4)))
         self.end()
         self._upstream.close()
+        # Each reset call leaves freed blocks in glibc's arenas; without the trim memory stays at
+        # the peak of the attack.
         self._loop.call_later(_TRIM_SECONDS, self._gate.room.trim)
         return True
 
@@ -519,6 +535,8 @@ class _Connection(asyncio.Protocol):
         self._forget(stream)
         self._upstream.end_for_client(stream, _NUMBERS[code], text)
         reset = _frame(_RESET, 0, stream, _CANCEL.to_bytes(4))
+        # Both sides hear of the refusal: the client by a status, grpcio by a reset, or its handler
+        # would wait for the rest of the message.
         self._added.append(reset)
         self._add_now()
 
@@ -594,6 +612,8 @@ class _Upstream(asyncio.Protocol):
 
     def end_for_client(self, stream: int, number: int, text: str) -> None:
         """Send the status of a stream to the client."""
+        # A stream that has begun its answer has sent its headers; a second block may only be
+        # trailers.
         fields = b"" if stream in self._begun else _ANSWER_HEAD
         fields += _literal("grpc-status", str(number)) + _literal("grpc-message", quote(text, " ,"))
         self._begun.discard(stream)

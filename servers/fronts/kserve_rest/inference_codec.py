@@ -74,7 +74,7 @@ class RestResponse:
 
     Attributes:
         head: the JSON.
-        tensors: the binary data behind it, in order; None when no output is binary.
+        tensors: the binary data after it, in order; None when no output is binary.
     """
 
     head: bytes
@@ -275,7 +275,7 @@ class RequestLayout:
         """Return the request with its binary data.
 
         Args:
-            tail: the data behind the JSON; arrays may be views of it.
+            tail: the data after the JSON; arrays may be views of it.
             model: the name in the path.
             version: the version in the path.
 

@@ -88,7 +88,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
             "parameters": nullable(ref("Parameters")),
             "data": nullable(_DATA),
         },
-        "Has `data`, or the parameter `binary_data_size` and data behind the JSON.",
+        "Has `data`, or the parameter `binary_data_size` and data after the JSON.",
         required=("name", "datatype", "shape"),
     ),
     "InferRequest": request(
@@ -414,7 +414,7 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
 def _used_parameters(
     operations: list[Operation], *, has_page: bool, has_batches: bool
 ) -> dict[str, Any]:
-    """Return the parameters without those of `OF_SOME_TASKS` that no operation has."""
+    """Return the parameters, without parameters of `OF_SOME_TASKS` that no operation has."""
     used = {name for operation in operations for name in operation.parameters}
     unused = OF_SOME_TASKS - used
     if not has_page:

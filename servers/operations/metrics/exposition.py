@@ -113,7 +113,7 @@ def _write_head(family: AnyFamily, lines: list[str], is_openmetrics: bool) -> No
     lines.append(f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
 
 
-#: Metrics that the largest value stands for: those of an engine or of a directory of batches that
+#: Metrics that the largest value stands for: metrics of an engine or of a directory of batches that
 #: all processes share, of the whole machine, and levels that are parts of something.
 _LARGEST: Final = frozenset(
     {

@@ -94,8 +94,12 @@ def _bound(
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shares:
+            # The kernel spreads connections over the workers: passing accepted sockets on works for
+            # asyncio, not for gRPC's library (decision 0071).
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
+            # Otherwise "::" takes the port of IPv4 too, and the second host of the same server
+            # fails.
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(address)
     except BaseException:
@@ -202,6 +206,8 @@ class CrewMember:
         pid = self.pid
         if pid is not None:
             with suppress(ProcessLookupError):
+                # By signal, as a server of one process: a worker whose loop is blocked still gets
+                # it.
                 os.kill(pid, signal.SIGTERM)
 
     def kill(self) -> None:
@@ -229,7 +235,7 @@ class CrewMember:
             message = from_worker_decoder.decode(frame)
         except msgspec.MsgspecError as error:
             assert self._child is not None
-            self._child.kill(f"it sent what is no message: {error}")
+            self._child.kill(f"it sent what is not a message: {error}")
             return
         match message:
             case Loaded(report=report):
@@ -279,7 +285,7 @@ class CrewMember:
 
 _log: Final = logging.getLogger(__name__)
 
-#: Seconds that a worker has for the text of its metrics; its last one stands in for it then.
+#: Seconds that a worker has to send its metrics; after that the supervisor uses its last ones.
 METRICS_SECONDS: Final = 5.0
 #: Seconds beyond the drain in which a worker ends by itself.
 _END_SECONDS: Final = 20.0

@@ -33,7 +33,7 @@ class Action(StrEnum):
     """An action of all workers.
 
     Attributes:
-        RELOAD, LOAD, UNLOAD: those of the data plane.
+        RELOAD, LOAD, UNLOAD: calls of the data plane.
         METRICS: write the text of the worker's own metrics.
         SETTLE: nothing; the answer says that all earlier messages have been handled.
     """
@@ -119,7 +119,7 @@ class WorkerFailure(msgspec.Struct, frozen=True, array_like=True):
     """An error of the data plane. ``code`` names a `graph_runtime.Code`.
 
     Attributes:
-        reloaded, failed: those of a `ReloadError`; None for another error.
+        reloaded, failed: as in a `ReloadError`; None for another error.
     """
 
     message: str

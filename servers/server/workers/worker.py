@@ -159,7 +159,7 @@ class SharedDataPlane:
 async def perform_on(
     plane: DataPlane, action: Action, model: str
 ) -> tuple[bool, WorkerFailure | None]:
-    """Do an action on one worker's plane; return whether anything has changed, and the failure."""
+    """Do an action on one worker's plane; return True if it changed anything, and a failure."""
     try:
         match action:
             case Action.RELOAD:
@@ -203,9 +203,9 @@ def _is_available(status: Any) -> bool:
     return bool(versions) and all(each.get("state") == _AVAILABLE for each in versions)
 
 
-#: The shortest time between two looks at the own state.
+#: The shortest time between two reads of the worker's state.
 _LOOK_SECONDS: Final = 0.1
-#: The time between two looks is at least this many times the duration of a look.
+#: The time between two reads is at least this many times the duration of a read.
 _REST: Final = 50.0
 
 

@@ -146,7 +146,7 @@ _UNKNOWN: Final = Sent()
 async def place_models(
     plan: ValidatedGraph, models: ModelSources, settings: ResourceSettings
 ) -> PlacedModels:
-    """Return the models of a graph's sessions, those of sessions with a place being there.
+    """Return the models of a graph's sessions; sessions with a place have theirs there.
 
     Raises:
         GraphError: such a model cannot be loaded; the text names the node.

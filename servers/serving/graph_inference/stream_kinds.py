@@ -112,7 +112,7 @@ def tensor_of(name: str, value: Any, datatype: Datatype | None = None) -> AnyTen
         datatype: the declared datatype, or None; needed for empty lists and for BF16.
 
     Raises:
-        RequestError: the value is no tensor; INTERNAL, because the graph is at fault.
+        RequestError: the value is not a tensor; INTERNAL, because the graph is at fault.
     """
     convert = _BY_TYPE.get(type(value))
     if convert is None:
@@ -161,7 +161,7 @@ def _array(name: str, array: Any, declared: Datatype | None) -> Tensor:
     try:
         return Tensor.of(name, array)
     except ValueError as error:
-        raise _bad(name, f"an array that is no tensor: {error}") from None
+        raise _bad(name, f"an array that is not a tensor: {error}") from None
 
 
 def _scalar(name: str, value: Any, declared: Datatype | None) -> Tensor:
@@ -197,7 +197,7 @@ def _list(name: str, values: Any, declared: Datatype | None) -> Tensor:
             array = np.array(values, object)
         return Tensor.of(name, array)
     except (ValueError, OverflowError) as error:
-        raise _bad(name, f"a list that is no tensor: {error}") from None
+        raise _bad(name, f"a list that is not a tensor: {error}") from None
 
 
 def _image(name: str, frame: Any, declared: Datatype | None) -> Tensor:
@@ -266,7 +266,7 @@ class OutputStreamKind:
     datatype: Datatype | None = None
 
     def tensor_of(self, value: Any) -> AnyTensor:
-        """Return the tensor for a packet's value; raise `RequestError` if it is no tensor."""
+        """Return the tensor for a packet's value; raise `RequestError` if it is not a tensor."""
         return tensor_of(self.name, value, self.datatype)
 
 

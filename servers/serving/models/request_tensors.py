@@ -75,7 +75,7 @@ async def images_of(tensor: Tensor, spec: TensorSpec, place: str) -> Array:
 
     Each image is resized to the model's height and width, or to the nearest allowed ones if they
     may vary. Channels are in the order blue, green, red, with values from 0 to 255, as in OpenVINO
-    Model Server. Small images are decoded together; large ones take turns with those of others.
+    Model Server. Small images are decoded together; large ones take turns with other requests'.
 
     Raises:
         RequestError: an element is not an image, or the images do not fit the model or each other.
@@ -167,7 +167,7 @@ async def decoded_images(request: InferRequest, model: Model) -> dict[int, Array
     """Return the arrays of inputs whose tensors have encoded images, by their place.
 
     Raises:
-        RequestError: they are no images, or do not fit the input.
+        RequestError: they are not images, or do not fit the input.
         GraphError: OpenCV is not installed.
     """
     specs = {name: spec for spec in model.inputs for name in spec.names}

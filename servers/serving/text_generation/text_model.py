@@ -119,7 +119,7 @@ class EventReader:
 
 def no_completion() -> GraphError:
     """Return the error for a graph that answers something else, or nothing."""
-    return GraphError("the graph's answer is no completion", code=Code.INTERNAL)
+    return GraphError("the graph's answer is not a completion", code=Code.INTERNAL)
 
 
 def _choice(value: dict[str, Any]) -> CompletionChoice:
@@ -392,7 +392,7 @@ Emit: TypeAlias = Callable[[InferResponse], object]
 
 
 class TextGenerationModel:
-    """Text in, text out. The methods are those of `servers.contract.data_plane.LoadedServable`.
+    """Text in, text out. The methods: see `servers.contract.data_plane.LoadedServable`.
 
     The text is the prompt, without a chat template, as in vLLM's backend. With ``chat`` it becomes
     a user's message of a request to ``/v3/chat/completions``.
@@ -414,7 +414,7 @@ class TextGenerationModel:
 
         Raises:
             RequestError: as in `read_request`, or the graph refuses the request.
-            RunError, GraphError: the graph failed, or its answer is no completion.
+            RunError, GraphError: the graph failed, or its answer is not a completion.
         """
         answers: list[InferResponse] = []
         asked = self._read(request, request.model, in_stream=False)

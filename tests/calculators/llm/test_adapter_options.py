@@ -156,7 +156,7 @@ def test_matrices_that_do_not_multiply_are_refused(tmp_path: Path) -> None:
     name = f"base_model.model.{UP.format(0)}.lora_B.weight"
     tensors[name] = tensors[name].T
     told = refusal_of_file(safetensors(tensors), tmp_path)
-    assert "lora_A [4, 256] and lora_B [4, 768] are no pair" in told
+    assert "lora_A [4, 256] and lora_B [4, 768] are not a pair" in told
 
 
 # Files that are none ------------------------------------------------------------------------------
@@ -173,18 +173,18 @@ def _with_header(text: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "is no safetensors file, or only a part of one: it has 0 bytes"),
-        (b"hello", "is no safetensors file, or only a part of one"),
+        (b"", "is not a safetensors file, or only a part of one: it has 0 bytes"),
+        (b"hello", "is not a safetensors file, or only a part of one"),
         (GOOD[:2000], "is damaged or only a part"),
-        (GOOD[:100], "is no safetensors file, or only a part of one"),
+        (GOOD[:100], "is not a safetensors file, or only a part of one"),
         (GOOD[:-1], "is damaged or only a part"),
         (GOOD + b"x", "is damaged or only a part"),
         (b"\xff" * 8 + GOOD[8:], "which its header does not fit into"),
         ((len(GOOD) * 2).to_bytes(8, "little") + GOOD[8:], "which its header does not fit into"),
-        (_with_header("[]"), "its header is no JSON object"),
-        (_with_header("{"), "its header is no JSON object"),
-        (_with_header("[" * 100_000), "its header is no JSON object"),
-        (_with_header('{"a": 1, "a": 2}'), "its header is no JSON object"),
+        (_with_header("[]"), "its header is not a JSON object"),
+        (_with_header("{"), "its header is not a JSON object"),
+        (_with_header("[" * 100_000), "its header is not a JSON object"),
+        (_with_header('{"a": 1, "a": 2}'), "its header is not a JSON object"),
         (_with_header("{}"), "is damaged or only a part"),
         (_with_header('{"a": 7}'), 'does not describe the tensor "a"'),
         (_with_header('{"a": {"dtype": "F32", "shape": [-1]}}'), "does not describe"),
@@ -265,7 +265,7 @@ def test_a_config_that_is_not_json_is_refused(tmp_path: Path) -> None:
     folder = write_peft(tmp_path / "peft")
     (folder / "adapter_config.json").write_text("[")
     told = refusal('adapters { name: "a" path: "peft" }', tmp_path)
-    assert "adapter_config.json is no JSON object" in told
+    assert "adapter_config.json is not a JSON object" in told
 
 
 # Names, strengths, and what they cannot be together with ------------------------------------------
@@ -274,10 +274,10 @@ def test_a_config_that_is_not_json_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ('adapters { name: "" path: "a.safetensors" }', "adapters[0].name: '' is no name"),
-        ('adapters { name: "a b" path: "a.safetensors" }', "adapters[0].name: 'a b' is no name"),
-        ('adapters { name: "/a" path: "a.safetensors" }', "adapters[0].name: '/a' is no name"),
-        (f'adapters {{ name: "{"a" * 257}" path: "a" }}', "is no name"),
+        ('adapters { name: "" path: "a.safetensors" }', "adapters[0].name: '' is not a name"),
+        ('adapters { name: "a b" path: "a.safetensors" }', "adapters[0].name: 'a b' is not a name"),
+        ('adapters { name: "/a" path: "a.safetensors" }', "adapters[0].name: '/a' is not a name"),
+        (f'adapters {{ name: "{"a" * 257}" path: "a" }}', "is not a name"),
         ('adapters { name: "demo" path: "a.safetensors" }', "is the name of the graph itself"),
         ('adapters { name: "a" path: "a.safetensors" alpha: 0 }', "adapters[0].alpha: 0 is not"),
         ('adapters { name: "a" path: "a.safetensors" alpha: -1 }', "alpha: -1 is not above 0"),

@@ -85,7 +85,7 @@ def test_prompt_lookup_is_a_property_of_the_plugin() -> None:
         (with_draft("draft_max_num_seqs: 0"), ["draft_max_num_seqs: 0"]),
         (
             with_draft("draft_eagle3_mode: true"),
-            ['"../demo_draft" is no EAGLE-3 model', "eagle3_mode"],
+            ['"../demo_draft" is not an EAGLE-3 model', "eagle3_mode"],
         ),
         ("draft_eagle3_mode: true", ["draft_eagle3_mode: ", "draft_models_path"]),
         ("draft_max_num_seqs: 2", ["draft_max_num_seqs: ", "draft_models_path"]),

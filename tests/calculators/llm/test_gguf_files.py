@@ -138,7 +138,7 @@ def test_a_split_model_is_read_from_any_of_its_parts(tmp_path: Path) -> None:
         (part(0, 2, "b"), "says that it is part 0, counted from 0, and its name says 1"),
         (part(1, 2, "a"), 'the tensor "a" is there twice, here and in an earlier part'),
         (part(1, 2, "b")[:-1], "is only a part of a GGUF file"),
-        (b"", "is no GGUF file: it is empty"),
+        (b"", "is not a GGUF file: it is empty"),
     ],
 )
 def test_a_part_that_is_missing_or_of_another_model_is_refused(
@@ -194,9 +194,9 @@ def test_a_gigabyte_of_metadata_is_refused_before_it_is_read(file: Path, kind: i
 def place_of(length: int) -> str:
     """Return the words of the error for a file that is cut to this length."""
     if not length:
-        return "is no GGUF file: it is empty"
+        return "is not a GGUF file: it is empty"
     if length < 4:
-        return "is no GGUF file: it does not begin with the letters GGUF"
+        return "is not a GGUF file: it does not begin with the letters GGUF"
     if length < len(HEADER):
         return "is only a part of a GGUF file: it ends within its header"
     if length < len(HEADER + METADATA):
@@ -221,7 +221,7 @@ LIST: Final = struct.pack("<IIQ", _ARRAY, _STRING, 2)
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (b"GGUF", b"GGML", "is no GGUF file: it does not begin with the letters GGUF"),
+        (b"GGUF", b"GGML", "is not a GGUF file: it does not begin with the letters GGUF"),
         (b"GGUF\3", b"GGUF\1", "of version 1, and versions 2 and 3 can be read"),
         (b"GGUF\3\0\0\0", b"GGUF\0\0\0\3", "is big-endian"),
         (
@@ -279,7 +279,7 @@ LIST: Final = struct.pack("<IIQ", _ARRAY, _STRING, 2)
         (
             struct.pack("<QQIQ", 32, 4, _Q8_0, 64),
             struct.pack("<QQIQ", 32, 4, _Q8_0, 65),
-            'the tensor "embedding" is at the offset 65, which is no multiple of',
+            'the tensor "embedding" is at the offset 65, which is not a multiple of',
         ),
         (
             struct.pack("<QQIQ", 32, 4, _Q8_0, 64),

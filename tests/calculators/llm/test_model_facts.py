@@ -93,7 +93,7 @@ def test_a_cache_keeps_many_conversations_and_leaves_memory() -> None:
         ({"general__architecture": "unheard"}, '"unheard", which is not known; known are arcee, '),
         (
             {"general__architecture": "llama", "general__type": "adapter"},
-            "is no language model: its \"general.type\" is 'adapter'; merge the adapter",
+            "is not a language model: its \"general.type\" is 'adapter'; merge the adapter",
         ),
         (
             {"general__architecture": "llama"},

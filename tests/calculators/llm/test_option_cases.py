@@ -44,10 +44,10 @@ EXCEPTIONS = {
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckNonDefault": _ROTATION,
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckNonDefaultCacheEvictionConfig": _ROTATION,
     "llmnode:LLMVLMOptionsHttpTest.LLMVLMNodeOptionsCheckDefaultCacheEvictionConfig": (
-        "a start_size of 1 is no whole block"
+        "a start_size of 1 is not a whole block"
     ),
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCheckNonDefaultSparseAttentionConfig": (
-        "XATTENTION is refused without a GPU, and a block size of 65 is no whole block"
+        "XATTENTION is refused without a GPU, and a block size of 65 is not a whole block"
     ),
     "llmnode:LLMOptionsHttpTest.LLMNodeOptionsCacheDirPropagation#1": (
         "the case has lost its path; LLMNodeOptionsMultipleNodesCacheDirPrecedence#0 says the same"

@@ -56,7 +56,7 @@ def test_a_file_that_unpacks_to_much_more_is_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"hello", "is no PDF file"),
+        (b"hello", "is not a PDF file"),
         (b"%PDF-1.7\n" + b"\0" * 100, "is broken"),
         (pdf("One")[:200], "is broken"),
         (pdf_of([b"0 0 m 10 10 l S"]), "has no text"),

@@ -164,7 +164,7 @@ def test_the_focal_length_is_read_from_a_file() -> None:
     Pillow.new("RGB", (4, 3)).save(plain, "JPEG")
     with pytest.raises(GraphError, match="does not say the focal length"):
         image_file_properties(plain.getvalue())
-    with pytest.raises(GraphError, match="no image file"):
+    with pytest.raises(GraphError, match="not an image file"):
         image_file_properties(b"nothing")
 
 

@@ -105,7 +105,7 @@ _UPGRADE: Final = (
 
 
 def _odd(data: bytes, number: int) -> Send:
-    """Clients send what is no request that they need, ten at a time."""
+    """Clients send what is not a request that they need, ten at a time."""
 
     async def one(port: int) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -240,7 +240,7 @@ FRONT_ATTACKS: Final = (
             act(_abandoned(CHAT, _JSON, 8, 4)), _LEFT),
     _attack("12 of 24 MiB of a form, 40 clients that leave",
             act(_abandoned("/v3/audio/transcriptions", _FORM, 24, 12, _PART)), _LEFT),
-    _attack("7 MiB that are no JSON, 40 clients",
+    _attack("7 MiB that are not JSON, 40 clients",
             act(_refused_often(CHAT, _JSON, b"[" + b" " * 7 * _MIB, 40)), _REFUSED),
     _attack("20 MiB of a form without end, 40 clients",
             act(_refused_often("/v3/audio/transcriptions", _FORM, _PART + bytes(20 * _MIB), 40)),

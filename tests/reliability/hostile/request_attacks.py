@@ -214,7 +214,7 @@ REQUEST_ATTACKS: Final = (
         posts(lambda: _forms(320, 32)),
         frozenset({"200", "429", "503"}),
     ),
-    Attack("references that are no numbers", posts(_references, at_once=1)),
+    Attack("references that are not numbers", posts(_references, at_once=1)),
     Attack("a NUL after the body", posts(lambda: _with_end(b"\0"), at_once=1)),
     Attack("a NUL and more after the body", posts(lambda: _with_end(b'\0: "a"}'), at_once=1)),
     Attack("JSON of 1,000 levels", posts(lambda: _deep(1000), at_once=1)),

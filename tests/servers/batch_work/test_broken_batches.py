@@ -94,7 +94,7 @@ BAD_LINES = {
     "a control character": with_id('"a\x00b"'),
     "an end in the middle": with_body('{"messages": [')[:-1],
     "something after the end": with_body("{}") + "}",
-    "bytes that are no text": with_id('"\udcff\udcfe"'),
+    "bytes that are not text": with_id('"\udcff\udcfe"'),
     "a mark of byte order": "\ufeff" + with_body("[]"),
 }
 
@@ -234,18 +234,18 @@ def test_a_folder_of_files_that_is_gone_fails_the_batches_that_need_it(store: Ba
 
 
 DAMAGED_ROWS = {
-    "metadata that is no JSON": ("metadata", "{"),
-    "metadata that is no object": ("metadata", "[1]"),
-    "metadata that is no text": ("metadata", b"\xff\xfe"),
+    "metadata that is not JSON": ("metadata", "{"),
+    "metadata that is not an object": ("metadata", "[1]"),
+    "metadata that is not text": ("metadata", b"\xff\xfe"),
     "deep metadata": ("metadata", DEEP),
     "a number as metadata": ("metadata", 7),
     "errors that are cut": ("errors", '[{"code"'),
     "a time that is text": ("expires_at", "tomorrow"),
     "a count that is text": ("completed", "many"),
-    "a count that is no integer": ("total", 1.5),
-    "an offset that is no number": ("next_offset", b"\x00"),
-    "an endpoint that is no text": ("endpoint", b"\xff"),
-    "an identifier of a file that is no text": ("input_file_id", b"\xff"),
+    "a count that is not an integer": ("total", 1.5),
+    "an offset that is not a number": ("next_offset", b"\x00"),
+    "an endpoint that is not text": ("endpoint", b"\xff"),
+    "an identifier of a file that is not text": ("input_file_id", b"\xff"),
 }
 
 

@@ -47,7 +47,7 @@ def test_a_file_may_be_named_like_a_module_that_exists(place: Path) -> None:
         ("import sys\nsys.exit('bye')\n", "bad.py:2: SystemExit: bye"),
         (
             "from graph_runtime import calculator\n@calculator\nclass NoCalculator: pass\n",
-            "NoCalculator is no calculator",
+            "NoCalculator is not a calculator",
         ),
         (
             "from graph_runtime import *\n"

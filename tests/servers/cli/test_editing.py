@@ -107,7 +107,7 @@ def test_inputs_are_proposed_from_what_is_made_and_outputs_are_not() -> None:
     made = 'input_stream: "image" node { output_stream: "found" '
     assert {"image", "found"} <= proposals(made + 'input_stream: "|" }').keys()
     assert proposals(made + 'output_stream: "|" }').keys() == set()
-    # Side packets are no streams.
+    # Side packets are not streams.
     assert "image" not in proposals(made + 'input_side_packet: "|" }')
 
 

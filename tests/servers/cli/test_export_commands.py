@@ -182,7 +182,7 @@ def _is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--pooling", "CLS"], "--pooling is no option of the task text_generation"),
+        (["--pooling", "CLS"], "--pooling is not an option of the task text_generation"),
         (["--tool_parser", "hermes"], 'Did you mean "hermes3"?'),
         (["--plugin_config", "[]"], "--plugin_config: must be a JSON object"),
     ],
@@ -201,7 +201,7 @@ def test_wrong_options_of_the_task_are_found_before_the_export(
     [
         (["--weight-format", "int5"], "Known here: fp32, fp16, int8, int4"),
         (["--weight-format", "nf4"], "nf4 is not served by this version; served: fp32, fp16"),
-        (["--extra_quantization_params", "--model other"], "'--model' is no parameter of quant"),
+        (["--extra_quantization_params", "--model other"], "'--model' is not a parameter of quant"),
         (["--extra_quantization_params", "--ratio 2"], "--ratio needs a number from 0 to 1, not"),
         (["--extra_quantization_params", "--group-size"], "--group-size needs a number from 1"),
         (["--extra_quantization_params", "'"], "No closing quotation"),

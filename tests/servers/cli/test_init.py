@@ -81,7 +81,7 @@ def test_what_is_in_the_way_is_named_and_kept(
 def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a").write_text("mine")
     assert init(tmp_path / "a") == 1
-    assert "exists and is no directory" in capsys.readouterr().err
+    assert "exists and is not a directory" in capsys.readouterr().err
 
 
 def test_the_directory_above_must_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

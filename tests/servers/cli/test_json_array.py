@@ -37,9 +37,9 @@ def test_lists_become_an_array(kind: str, value: Any, shape: tuple[int, ...]) ->
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        ("ndarray<float31>", [1], '"float31" is no element type: one of bool, int8'),
-        ("ndarray<object>", [1], "is no element type"),
-        ("ndarray<>", [1], "is no element type"),
+        ("ndarray<float31>", [1], '"float31" is not an element type: one of bool, int8'),
+        ("ndarray<object>", [1], "is not an element type"),
+        ("ndarray<>", [1], "is not an element type"),
         ("ndarray<float32>", [[1], [2, 3]], "needs lists of the same length"),
         ("ndarray<float32>", ["1"], "needs values of float32 only"),
         ("ndarray<float32>", [None], "needs values of float32 only"),

@@ -145,10 +145,13 @@ def test_a_disk_that_fills_up_is_named_and_the_next_pull_goes_on(
     ("words", "message"),
     [
         (["pull"], "which model is to be pulled?"),
-        (["pull", "demo"], "demo is no name of a hub's model"),
+        (["pull", "demo"], "demo is not a name of a hub's model"),
         (["pull", "acme/nothing"], "has no model acme/nothing"),
         (["pull", "acme/empty"], "holds no model that graphrt reads"),
-        (["pull", NAME, "--task", "text_generation", "--pooling", "CLS"], "--pooling is no option"),
+        (
+            ["pull", NAME, "--task", "text_generation", "--pooling", "CLS"],
+            "--pooling is not an option",
+        ),
         (["pull", f"{NAME}:../x.gguf"], "would leave the directory"),
         (["--remove_from_config", "--model_name", "x"], "no such file"),
     ],

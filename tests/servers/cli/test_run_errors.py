@@ -29,8 +29,11 @@ def number(ts: int | str, value: object) -> str:
         ('{"stream": "number", "ts": 0.5, "value": 0}', 'stream "number" at 0.5: 0.5 is no'),
         ('{"stream": "number", "ts": true, "value": 0}', "true is no timestamp"),
         ('{"stream": "number", "ts": "MAXX", "value": 0}', 'Did you mean "MAX"'),
-        ('{"stream": "number", "ts": 9223372036854775807, "value": 0}', "no ordinary timestamp"),
-        ('{"stream": "number", "ts": 0, "value": {"type": "itn", "value": 1}}', "no known type"),
+        (
+            '{"stream": "number", "ts": 9223372036854775807, "value": 0}',
+            "not an ordinary timestamp",
+        ),
+        ('{"stream": "number", "ts": 0, "value": {"type": "itn", "value": 1}}', "not a known type"),
         ('{"stream": "number", "ts": 0, "value": NaN}', "NaN is not JSON"),
         ('{"wait_until_idle": 1}', '"wait_until_idle" takes no argument'),
         ('{"set_bound": {"stream": "number"}}', '"ts" is missing'),

@@ -125,7 +125,7 @@ def test_a_video_that_breaks_off_ends_there_with_a_warning(folder: Path) -> None
     ("words", "said"),
     [
         (["--video", "none.avi"], 'there is no video file "none.avi"'),
-        (["--video", "graph.pbtxt"], '"graph.pbtxt" is no video that can be read'),
+        (["--video", "graph.pbtxt"], '"graph.pbtxt" is not a video that can be read'),
         (["--video", "in.avi", "--write-video", "out.txt"], "ends in one of .mp4, .avi, .mkv"),
         (["--video", "in.avi", "--write-video", "no/out.avi"], "there is no folder"),
         (["--write-video", "out.avi"], "--write-video needs --video"),

@@ -1,4 +1,4 @@
-"""Files that are no files, or do not answer: told with the reason, and nothing else waits for them.
+"""Files that are not files, or do not answer: each is reported, and nothing waits for them.
 
 A network mount that is gone is one whose ``stat`` does not return; a module makes it so.
 """

@@ -77,7 +77,7 @@ def test_a_graph_written_by_hand_is_kept_before_anything_is_measured(tmp_path: P
         (["model", "--plugin_config", "{"], 2, "plugin_config"),
         (["model", "--pipeline_type", "LM"], 1, "only LM_CB"),
         (["model", "--draft_source_model", "none"], 1, "draft_models_path"),
-        (["model", "--pooling", "CLS"], 2, "no option of the task text_generation"),
+        (["model", "--pooling", "CLS"], 2, "not an option of the task text_generation"),
     ],
 )
 def test_errors_say_what_would_help(

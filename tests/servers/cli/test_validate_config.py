@@ -371,8 +371,8 @@ def test_an_llm_node_without_a_sync_set_is_refused(tmp_path: Path) -> None:
         ('models_path: "nowhere"', 'models_path: "nowhere" does not exist'),
         ('models_path: "DEMO" plugin_config: "{x"', "plugin_config: not JSON"),
         ('models_path: "DEMO" tool_parser: "hermes4"', 'tool_parser: "hermes4" is not known'),
-        ('models_path: "DEMO" device: "GPUU"', '"GPUU" is no device of OpenVINO'),
-        ('models_path: "DEMO" device: "AUTO:CPU,XPU"', '"XPU" is no device of OpenVINO'),
+        ('models_path: "DEMO" device: "GPUU"', '"GPUU" is not a device of OpenVINO'),
+        ('models_path: "DEMO" device: "AUTO:CPU,XPU"', '"XPU" is not a device of OpenVINO'),
     ],
 )
 def test_options_of_nodes_are_checked_without_a_config_too(

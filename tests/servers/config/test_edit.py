@@ -80,7 +80,7 @@ def test_a_name_that_is_not_listed_is_answered_with_those_that_are() -> None:
     [
         ('{"a": }', "1:7: Expecting value"),
         ("[]", r"a config\.json is a JSON object"),
-        ('{"model_config_list": {}}', "model_config_list is no list"),
+        ('{"model_config_list": {}}', "model_config_list is not a list"),
     ],
 )
 def test_what_is_no_config_is_left_alone(tmp_path: Path, text: str, message: str) -> None:

@@ -101,7 +101,7 @@ def test_arrivals_are_counted_where_the_server_does_not_count_tokens() -> None:
         ([b"no"], 500, "500: no"),
         ([text_event("a")], 200, "the stream broke off"),
         ([text_event("a"), event({"error": {"message": "engine"}}), DONE], 200, "engine"),
-        ([b"data: {\n\n"], 200, "no JSON"),
+        ([b"data: {\n\n"], 200, "not JSON"),
     ],
 )
 def test_a_failure_is_an_outcome(pieces: list[bytes], status: int, error: str) -> None:

@@ -39,9 +39,9 @@ def test_a_file_of_requests_is_repeated_as_often_as_needed(tmp_path: Path) -> No
     [
         ("", "no request is in it"),
         ("{", "line 1 is not JSON"),
-        ("[]", "line 1 is no JSON object"),
+        ("[]", "line 1 is not a JSON object"),
         ('{"prompt": "a"}\n{"text": 1}', "line 2 has neither messages nor a prompt"),
-        ('{"prompt": "a", "max_tokens": 0}', "max_tokens is no positive number"),
+        ('{"prompt": "a", "max_tokens": 0}', "max_tokens is not a positive number"),
     ],
 )
 def test_a_file_of_something_else_is_refused_with_its_line(

@@ -57,5 +57,5 @@ def test_names_of_other_programs_are_read(text: str, expected: str) -> None:
 
 
 def test_a_file_must_be_gguf() -> None:
-    with pytest.raises(HubError, match=r'"model.bin" is no GGUF file'):
+    with pytest.raises(HubError, match=r'"model.bin" is not a GGUF file'):
         read_reference("org/name:model.bin")

@@ -109,7 +109,7 @@ def test_failed_runs_count_at_the_node_that_failed(tmp_path: Path) -> None:
                 assert "error" in "".join([line async for line in lines])
             await watched.until(lambda seen: seen.graphs["turns"]["failed"] == 1)
             assert watched.nodes["turns", "turns"]["e"] == 1
-            # A client that leaves cancels its run, which is no failure.
+            # A client that leaves cancels its run, which is not a failure.
             async with page.turning("two") as lines:
                 assert await anext(lines) == "data: 0"
             await watched.until(lambda seen: seen.graphs["turns"]["ended"] == 2)

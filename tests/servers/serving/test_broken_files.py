@@ -383,7 +383,7 @@ def test_a_file_that_was_another_during_the_load_is_loaded_again(tmp_path: Path)
         site = Site(tmp_path, make_registry(), GraphSettings())
         (servable,) = site.repository.servables()
         await servable.prepare()  # its files are looked at
-        module.write_text("this is no Python")
+        module.write_text("this is not Python")
         await servable.load()
         module.write_text(text)
         assert site.status("say")[1] == "FAILED_PRECONDITION"

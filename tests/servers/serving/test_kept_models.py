@@ -212,7 +212,7 @@ def test_options_of_requests_are_applied_to_the_same_process(tmp_path: Path, nam
             assert graph.pids == before
             assert graph.loaded.unavailable_reason == ""
             if name == "classification":
-                with pytest.raises(ResourceError, match='"insult" is no label of the model'):
+                with pytest.raises(ResourceError, match='"insult" is not a label of the model'):
                     await graph.edit('models_path: "./"', 'models_path: "./" labels: "one"')
                 assert graph.pids == before
                 assert graph.loaded.unavailable_reason == ""

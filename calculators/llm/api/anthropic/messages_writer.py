@@ -220,7 +220,7 @@ def _input(arguments: str) -> str:
 
 
 def _refuse(name: str) -> Never:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _ending(

@@ -357,7 +357,7 @@ class ChatTemplate:
             raise _syntax_error(error) from error
         except TemplateNotFound as error:
             raise _not_compiled(
-                f"the chat template includes {clean(str(error.name))!r}, which is no file of the"
+                f"the chat template includes {clean(str(error.name))!r}, which is not a file of the"
                 " model directory, or not a small text file"
             ) from error
         except RecursionError:

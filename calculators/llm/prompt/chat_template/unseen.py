@@ -6,8 +6,8 @@ refuse a message of the system after the first one, which agents send in the mid
 conversation; it joins the leading one.
 
 `ShownRoles` is the form in which a template shows the text of each role. Most templates take the
-content of a message as a text. Those of some vision models walk through a list of parts, and show
-nothing at all of a text, without an error: every question gets the same prompt. Others leave out a
+content of a message as a text. Some vision models' templates walk through a list of parts, and
+show nothing of a text, without an error: every question gets the same prompt. Others leave out a
 role whatever its form. So each role is rendered in a few short chats, first with a text and then
 with a list of one part, without tools and with one.
 """
@@ -140,7 +140,7 @@ def _chats(role: str) -> Iterator[list[dict[str, Any]]]:
                 yield [USER, call, result, _ANSWER, USER]
 
 
-#: Roles of whoever serves the model. Where they cannot stand, their text joins the leading one.
+#: Roles of the application. Where they cannot stand, their text joins the leading message.
 _GUIDING: Final = ("system", "developer")
 _GAP: Final = "\n\n"
 #: Roles that are remembered as rendered; clients use a handful.

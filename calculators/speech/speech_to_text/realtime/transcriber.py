@@ -17,9 +17,10 @@ from calculators.speech.speech_to_text.realtime.audio_format import Pcm
 from graph_runtime import Code, UnavailableError
 
 _PREFIX: Final = "conversation.item.input_audio_transcription"
-#: New sound after which the words so far are looked at again.
+#: Seconds of new sound after which the utterance so far is recognized again.
 _PART_SECONDS: Final = 1.0
-#: New sound in relation to the time that the last look took: the model has other work too.
+#: Least new sound as a multiple of the time that the last recognition took, so that the model
+#: has time for other work.
 _PAUSE: Final = 2.0
 
 

@@ -57,7 +57,7 @@ def read_passages(files: Iterable[Path], root: Path) -> list[Passage]:
 
 
 def sections(markdown: str) -> Iterator[tuple[str, str]]:
-    """Yield the headings and the text of each section. A ``#`` in code is no heading."""
+    """Yield the headings and the text of each section. A ``#`` in code is not a heading."""
     headings: list[str] = []
     lines: list[str] = []
     in_code = False

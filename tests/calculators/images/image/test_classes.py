@@ -73,7 +73,7 @@ def test_one_score_becomes_two_classes(name: str, directory: Path) -> None:
     [
         ("none.txt", 'there is no file "none.txt" beside the graph', Code.NOT_FOUND),
         ("empty.txt", 'the file "empty.txt" is empty', Code.INVALID_ARGUMENT),
-        ("binary.txt", 'the file "binary.txt" is no UTF-8 text', Code.INVALID_ARGUMENT),
+        ("binary.txt", 'the file "binary.txt" is not UTF-8 text', Code.INVALID_ARGUMENT),
         ("two.txt", "has 3 classes, and there are 2 labels", Code.INVALID_ARGUMENT),
     ],
 )

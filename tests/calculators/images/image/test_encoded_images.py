@@ -95,7 +95,7 @@ def test_a_jpeg_may_have_padding_between_its_segments() -> None:
     ("content", "text"),
     [
         (b"", "the image is empty; a JPEG or PNG is expected"),
-        (b"<svg/>", "the bytes are no image that is known here; a JPEG or PNG is expected"),
+        (b"<svg/>", "the bytes are not an image that is known here; a JPEG or PNG is expected"),
         (b"GIF89a" + bytes(40), "a JPEG or PNG is expected"),
         (b"\x89PNG\r\n\x1a\n", "the PNG is cut off or damaged"),
         (b"\x89PNG\r\n\x1a\n" + bytes(40), "the PNG is cut off or damaged"),

@@ -286,7 +286,7 @@ def bomb() -> bytes:
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (b"no picture", "the data is no PNG, JPEG, WebP, GIF or BMP image"),
+        (b"no picture", "the data is not a PNG, JPEG, WebP, GIF or BMP image"),
         (b"<svg></svg>", "SVG is not read"),
         (picture(64, 64)[:60], "the image is broken"),
         (promising_png(64, 64), "the image is broken"),

@@ -77,7 +77,7 @@ def test_the_default_of_steps_is_at_most_the_maximum(directory: Path) -> None:
     [
         ('device: "CPU CPU"', "Invalid number of devices specified: 2. Expected 1 or 3."),
         ('device: " "', "Invalid number of devices specified: 0. Expected 1 or 3."),
-        ('device: "CPU XPU CPU"', '"XPU" is no device of OpenVINO'),
+        ('device: "CPU XPU CPU"', '"XPU" is not a device of OpenVINO'),
         ('device: "NPU"', "Cannot use NPU without setting static resolution"),
         (
             'device: "CPU NPU CPU" resolution: "64x64 128x128"',
@@ -127,8 +127,8 @@ def test_the_default_of_steps_is_at_most_the_maximum(directory: Path) -> None:
         ("max_num_inference_steps: 0", "max_num_inference_steps must be greater than 0"),
         ('resolution: "64x64" num_images_per_prompt: 0', "must be greater than 0"),
         ('resolution: "64x64" num_images_per_prompt: -1', "must be greater than 0"),
-        ('resolution: "64x64" guidance_scale: -1', "is no number from 0 on"),
-        ('resolution: "64x64" guidance_scale: nan', "is no number from 0 on"),
+        ('resolution: "64x64" guidance_scale: -1', "is not a number from 0 on"),
+        ('resolution: "64x64" guidance_scale: nan', "is not a number from 0 on"),
         ("plugin_config: '{'", "plugin_config: not JSON"),
         ("plugin_config: '[]'", "plugin_config: must be a JSON object"),
         (lora("a b"), "Invalid LoRA alias 'a b'"),
@@ -141,7 +141,7 @@ def test_the_default_of_steps_is_at_most_the_maximum(directory: Path) -> None:
             lora("a") + lora("b", "mode: FUSE"),
             "all need the same mode, and they have DYNAMIC, FUSE",
         ),
-        ('lora_adapters { alias: "a" path: "model_index.json" }', "is no .safetensors file"),
+        ('lora_adapters { alias: "a" path: "model_index.json" }', "is not a .safetensors file"),
         (
             'composite_lora_adapters { alias: "x" components { adapter_alias: "a" } }',
             "Composite LoRA references unknown adapter 'a' in entry: 'x'; there are: none",

@@ -427,7 +427,7 @@ def test_the_alpha_of_the_request_counts_first(
     [
         ("ink", {"oil": 1}, "lora_alphas key 'oil' not allowed when targeting adapter 'ink'"),
         ("both", {"tar": 1}, "lora_alphas key 'tar' is not part of composite 'both'"),
-        ("base", {"tar": 1}, "lora_alphas key 'tar' is no adapter; there are: ink, oil"),
+        ("base", {"tar": 1}, "lora_alphas key 'tar' is not an adapter; there are: ink, oil"),
         ("ink", {"ink": "1"}, "lora_alphas value for 'ink' must be a number"),
         ("ink", {"ink": None}, "lora_alphas value for 'ink' must be a number"),
         ("ink", {"ink": True}, "lora_alphas value for 'ink' must be a number"),

@@ -355,7 +355,7 @@ def test_a_directory_is_served_as_the_flags_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--tool_parser hermes3", "--tool_parser is no option of the task image_generation"),
+        ("--tool_parser hermes3", "--tool_parser is not an option of the task image_generation"),
         ("--max_resolution big", "Invalid resolution format. Expected WxH, e.g., 1024x1024"),
         ("--source_loras ink", "Missing alias in --source_loras entry"),
         ("--plugin_config []", "--plugin_config: must be a JSON object"),

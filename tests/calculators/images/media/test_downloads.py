@@ -65,11 +65,11 @@ def test_an_image_is_fetched_with_few_headers() -> None:
         ("http://localhost:{port}/", MediaRules(("localhost",)), "private address"),
         ("http://all/", MediaRules(("example.com", "all.example")), "is not one of"),
         ("http://me:word@127.0.0.1:{port}/", HERE, "a user or a password"),
-        ("http://127.0.0.1\\@10.0.0.1/", HERE, "no URL|starts with http"),
-        ("http://127.0.0.1:{port}\\@10.0.0.1/", HERE, "no URL|starts with http"),
-        ("http://127.0.0.1:99999/", HERE, "no URL"),
+        ("http://127.0.0.1\\@10.0.0.1/", HERE, "not a URL|starts with http"),
+        ("http://127.0.0.1:{port}\\@10.0.0.1/", HERE, "not a URL|starts with http"),
+        ("http://127.0.0.1:99999/", HERE, "not a URL"),
         ("ftp://127.0.0.1/x.png", HERE, "starts with http"),
-        ("http:///x.png", HERE, "no URL|starts with http"),
+        ("http:///x.png", HERE, "not a URL|starts with http"),
     ],
 )
 def test_other_addresses_are_not_connected_to(url: str, rules: MediaRules, reason: str) -> None:

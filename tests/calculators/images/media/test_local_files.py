@@ -96,7 +96,7 @@ def test_dots_are_refused_even_where_they_stay_inside(allowed: Path, url: str) -
         ("a\0b", "expected a data URI"),
         ("x" * 5000, "expected a data URI"),
         ("file://elsewhere/x.png", "a file: URL has no host"),
-        ("file://[/x.png", "no URL"),
+        ("file://[/x.png", "not a URL"),
         ("javascript:alert(1)", "there is no such file"),
     ],
 )

@@ -57,7 +57,7 @@ def do(script: str, connection: ParentConnection) -> None:
             while True:
                 pass
         case "no message":
-            connection.send(b"\xc1 this is no message")
+            connection.send(b"\xc1 this is not a message")
         case "no frame":
             os.write(connection._socket.fileno(), b"\xff" * 64)
         case _:

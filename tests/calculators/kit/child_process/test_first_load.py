@@ -34,7 +34,7 @@ def test_a_loaded_child_is_ready_and_answers() -> None:
         ("fail the model has no weights", "the model has no weights"),
         ("exit", "it exited with status 3"),
         ("abort", "it was ended by SIGKILL"),
-        ("no message", "it sent what is no message"),
+        ("no message", "it sent what is not a message"),
         ("no frame", "the limit is"),
     ],
 )

@@ -27,7 +27,7 @@ def is_ready(child: Supervised, restarts: int) -> bool:
     [
         ("exit", "it exited with status 3"),
         ("abort", "it was ended by SIGKILL"),
-        ("no message", "it sent what is no message"),
+        ("no message", "it sent what is not a message"),
         ("no frame", "the limit is"),
     ],
 )

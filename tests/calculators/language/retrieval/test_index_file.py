@@ -177,10 +177,10 @@ def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     out = tmp_path / "docs.db"
     out.write_bytes(content)
-    assert refusal(out).startswith(('"docs.db" is no index', '"docs.db" is damaged'))
+    assert refusal(out).startswith(('"docs.db" is not an index', '"docs.db" is damaged'))
     out.unlink()
     changed(out, "CREATE TABLE meta (name, value)")
-    assert refusal(out).startswith('"docs.db" is no index')
+    assert refusal(out).startswith('"docs.db" is not an index')
     out.unlink()
     out.mkdir()
     assert refusal(out).startswith('"docs.db" cannot be read')

@@ -360,7 +360,7 @@ def test_an_index_of_other_weights_of_the_same_name_is_refused(copy: Path) -> No
         (f"{OPTIONS} min_score: 2", "min_score: 2 is not between -1 and 1"),
         (f"{OPTIONS} min_score: nan", "min_score: nan is not between -1 and 1"),
         (f"{OPTIONS} max_characters: -1", "max_characters: -1 is not between 1 and 1000000"),
-        ('index: "docs.db" models_path: "none"', 'models_path: "none" is no directory'),
+        ('index: "docs.db" models_path: "none"', 'models_path: "none" is not a directory'),
         (f"{OPTIONS} plugin_config: '[]'", "plugin_config"),
     ],
 )

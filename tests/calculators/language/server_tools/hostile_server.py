@@ -83,7 +83,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
         case "long":
             return text("é" * arguments["characters"])
         case "garbage":
-            print("this is no message")
+            print("this is not a message")
             return text("after garbage")
         case "image":
             return {"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]}

@@ -239,7 +239,7 @@ def test_a_function_that_hangs_ends_alone(directory: Path, in_process_engine: No
         ("def f(x): ...", 'broken_tools.f: parameter "x" has no type; write one'),
         ("def f(x: complex): ...", "broken_tools.f: a parameter has a type that JSON has not"),
         ("def f(*x: int): ...", 'parameter "x" has no name of its own in a call'),
-        ("__all__ = ['g']", "broken_tools.g: __all__ names it, but it is no function"),
+        ("__all__ = ['g']", "broken_tools.g: __all__ names it, but it is not a function"),
         ("def f(x: Missing): ...", "broken_tools.f: its annotations cannot be read"),
     ],
 )

@@ -75,7 +75,7 @@ def test_tools_have_the_schemas_of_their_server(tools: OpenToolbox) -> None:
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", "null", "17", '"text"', "{" * 100_000])
 def test_arguments_that_are_no_object_fail_the_call(tools: OpenToolbox, arguments: str) -> None:
-    assert tools.call("echo", arguments) == ("", "the arguments are no JSON object")
+    assert tools.call("echo", arguments) == ("", "the arguments are not JSON object")
 
 
 def test_a_tool_that_fails_gives_its_reason(tools: OpenToolbox) -> None:

@@ -40,7 +40,7 @@ def check(options: str, directory: Path) -> None:
         ('server { label: "a" command: "x" }', 'server "a": no tool of it is allowed; name them'),
         (
             'server { label: "a" url: "file:///etc" allow: "*" }',
-            'server "a": its url is no http:// or https:// address',
+            'server "a": its url is not an http:// or https:// address',
         ),
         (
             'server { label: "a" url: "http://x" args: "y" allow: "*" }',

@@ -212,8 +212,8 @@ def with_value(key: str, value: Value, types: int | None = None) -> Callable[[Pa
     [
         (cut, r'"model.gguf" is only a part of a GGUF file: it has \d+ bytes, and its weights end'),
         (cut_short, '"model.gguf" is only a part of a GGUF file: it ends within its metadata'),
-        (empty, '"model.gguf" is no GGUF file: it is empty'),
-        (no_gguf, '"model.gguf" is no GGUF file: it does not begin with the letters GGUF'),
+        (empty, '"model.gguf" is not a GGUF file: it is empty'),
+        (no_gguf, '"model.gguf" is not a GGUF file: it does not begin with the letters GGUF'),
         (other_architecture, 'of the architecture "unheard", which is not known; known are'),
         (without_tokenizer, '"model.gguf" has no tokenizer'),
         (other_words, 'needs the pre-tokenizer "unheard"'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _LATE: Final = "there the last chunks of a stream are lost, because it trails by one or two"
-_STAYS: Final = "what is no well-formed call stays content"
+_STAYS: Final = "what is not a well-formed call stays content"
 _KEPT: Final = (
     "headers are read with blanks; a message of an unknown channel is content without one"
 )
@@ -93,7 +93,7 @@ EXCEPTIONS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "gptoss:GptOssOutputUnaryParserTest.MissingMessageTag": (
-        "what is no header is content, not dropped",
+        "what is not a header is content, not dropped",
         {
             "content": 'commentary to=functions.hello{"Hello": "world!"}',
             "tool_calls": [],

@@ -100,11 +100,13 @@ def test_a_built_in_reasoning_parser_is_found(name: str) -> None:
 def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownParser) as raised:
         tool_parser("hermes")
-    assert str(raised.value).startswith('"hermes" is no tool parser: one of hermes3, llama3, ')
+    assert str(raised.value).startswith('"hermes" is not a tool parser: one of hermes3, llama3, ')
     assert str(raised.value).endswith('Did you mean "hermes3"?')
-    with pytest.raises(UnknownParser, match='"qwen" is no reasoning parser: one of qwen3, gptoss'):
+    with pytest.raises(
+        UnknownParser, match='"qwen" is not a reasoning parser: one of qwen3, gptoss'
+    ):
         reasoning_parser("qwen")
-    with pytest.raises(UnknownParser, match="no tool parser"):
+    with pytest.raises(UnknownParser, match="not a tool parser"):
         tool_parser("qwen3")
 
 
@@ -128,7 +130,7 @@ def test_a_built_in_parser_wins_over_another_package() -> None:
     ("name", "reason"),
     [
         ("half", "(shouting_parsers:Half) lacks methods of ToolParser"),
-        ("number", "(shouting_parsers:NUMBER) is no class derived from ToolParser"),
+        ("number", "(shouting_parsers:NUMBER) is not a class derived from ToolParser"),
         ("missing", "(shouting_parsers:Missing) cannot be loaded: AttributeError"),
         ("gone", "(no_such_module_at_all:Parser) cannot be loaded: ModuleNotFoundError"),
     ],

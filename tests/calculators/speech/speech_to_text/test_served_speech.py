@@ -225,7 +225,7 @@ def test_openais_client_is_answered(server: Serving, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--pooling CLS", "--pooling is no option of the task speech2text"),
+        ("--pooling CLS", "--pooling is not an option of the task speech2text"),
         ("--plugin_config []", "--plugin_config: must be a JSON object"),
     ],
 )

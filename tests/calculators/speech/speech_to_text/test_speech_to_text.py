@@ -534,8 +534,8 @@ def test_two_pipelines_are_two_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is no directory'),
-        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is no device'),
+        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is not a directory'),
+        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is not a device'),
         ("""'{"NUM_STREAMS":"1"}'""", "'[1]'", "must be a JSON object"),
         ('"NUM_STREAMS":"1"', '"NUM_STREAMS":"0"', "1 to 64 or AUTO"),
         ('"NUM_STREAMS":"1"', '"NO_SUCH_OPTION":"1"', "cannot be loaded"),

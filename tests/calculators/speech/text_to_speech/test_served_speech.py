@@ -242,7 +242,7 @@ def test_a_graph_is_checked_without_loading_it(site: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--pooling MEAN", "--pooling is no option of the task text2speech"),
+        ("--pooling MEAN", "--pooling is not an option of the task text2speech"),
         ("--plugin_config []", "--plugin_config: must be a JSON object"),
         ("--model_type whisper", "Known here: speecht5, kokoro"),
     ],

@@ -346,11 +346,11 @@ def test_clients_take_turns_between_sentences(speaker: Speaker) -> None:
     [
         (lambda model: (model / "openvino_vocoder.xml").unlink(), "has no openvino_vocoder.xml"),
         (lambda model: (model / "config.json").write_text("{"), "config.json cannot be read"),
-        (lambda model: (model / "config.json").write_text("{}"), "is no model that speaks"),
+        (lambda model: (model / "config.json").write_text("{}"), "is not a model that speaks"),
         (lambda model: (model / "config.json").unlink(), "has no config.json"),
         (lambda model: (model / "openvino_postnet.xml").write_text("<"), "cannot be loaded"),
         (lambda model: make_voice(model / "voices/x.bin", 1, 5), "with 512 32-bit floats. Got: 5"),
-        (lambda model: make_voice(model / "voices/x.bin", float("nan")), "no numbers"),
+        (lambda model: make_voice(model / "voices/x.bin", float("nan")), "not numbers"),
         (
             lambda model: (make_voice(model / "voices/x.bin", 1)).write_bytes(b"abcde"),
             "File size is not a multiple of float size",

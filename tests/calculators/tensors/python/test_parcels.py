@@ -78,7 +78,7 @@ def test_text_and_bytes_are_distinguished(text: str | bytes) -> None:
     [None, {"n": 3, "é": [1.5, None, True]}, 2**70, "half a pair \ud800", [], float("inf"), False],
 )
 def test_a_request_is_the_same_except_for_its_client(parsed: Any) -> None:
-    headers = {"a": "b", "c": "bytes that are no UTF-8: \udcff"}
+    headers = {"a": "b", "c": "bytes that are not UTF-8: \udcff"}
     payload = HttpPayload("/v3/x?y", headers, b'{"as": "sent"}', parsed)
     _, (got,) = carried(payload)
     assert (got.uri, got.headers, got.body) == ("/v3/x?y", headers, payload.body)

@@ -138,8 +138,8 @@ def test_a_text_that_is_too_long_is_refused_or_cut_off(tmp_path: Path) -> None:
             "input[0][0]",
             "input must be either array of strings or array of array of integers",
         ),
-        ({"input": [1, -1]}, "input[1]", "no token id"),
-        ({"input": [1, 2**40]}, "input[1]", "no token id"),
+        ({"input": [1, -1]}, "input[1]", "not a token id"),
+        ({"input": [1, 2**40]}, "input[1]", "not a token id"),
         ({"input": [1, 2**31 - 1]}, "input[1]", "not in the model's vocabulary"),
         ({"input": [[1], [2, 99999]]}, "input[1][1]", "not in the model's vocabulary"),
         ({"input": [1] * 33}, "input", f"Input length 33 longer than allowed {MAX_TOKENS}"),
@@ -225,8 +225,8 @@ def test_a_broken_model_is_refused_with_the_file_at_fault(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is no directory'),
-        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is no device'),
+        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is not a directory'),
+        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is not a device'),
         ("""'{"NUM_STREAMS":"1"}'""", "'[1]'", "must be a JSON object"),
     ],
 )

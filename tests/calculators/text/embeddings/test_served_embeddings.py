@@ -77,7 +77,7 @@ def test_a_graph_is_checked_without_loading_it(site: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--tool_parser hermes3", "--tool_parser is no option of the task embeddings"),
+        ("--tool_parser hermes3", "--tool_parser is not an option of the task embeddings"),
         ("--pooling MAX", "Known here: CLS, LAST, MEAN"),
         ("--plugin_config []", "--plugin_config: must be a JSON object"),
     ],

@@ -341,8 +341,8 @@ def test_an_option_cannot_lengthen_a_model(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is no directory'),
-        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is no device'),
+        ('models_path: "./"', 'models_path: "nowhere"', '"nowhere" is not a directory'),
+        ('target_device: "CPU"', 'target_device: "TPU"', '"TPU" is not a device'),
         ("""'{"NUM_STREAMS":"1"}'""", "'[1]'", "must be a JSON object"),
         ("max_allowed_chunks: 10000", "max_allowed_chunks: 0", "must be at least 1"),
     ],

@@ -134,7 +134,7 @@ def test_a_graph_with_the_flags_is_written(site: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--pooling CLS", "--pooling is no option of the task rerank"),
+        ("--pooling CLS", "--pooling is not an option of the task rerank"),
         ("--max_allowed_chunks 0", "--max_allowed_chunks"),
         ("--plugin_config []", "--plugin_config: must be a JSON object"),
     ],

@@ -110,7 +110,7 @@ def test_a_refused_body_is_freed(run: Run, garbage: list[Any], name: str) -> Non
 
 _GET = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n"
 _POST = b"POST /v3/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-#: What is no HTTP.
+#: What is not HTTP.
 HEADS = {
     "a long header": _GET + b"a: " + b"x" * LARGE + b"\r\n\r\n",
     "a long target": b"GET /" + b"x" * LARGE + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",

@@ -187,7 +187,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         ("import neighbour\n", "bad.py:1: ZeroDivisionError: division by zero"),
         (
             f"{HEAD}@calculator\nclass NoCalculator: pass\n",
-            "bad.py:2: GraphError: NoCalculator is no calculator",
+            "bad.py:2: GraphError: NoCalculator is not a calculator",
         ),
         (
             f"{HEAD}def f(text: str) -> str: ...\ncalculator('PassThroughCalculator')(f)\n",

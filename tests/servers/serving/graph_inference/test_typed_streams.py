@@ -178,8 +178,8 @@ def test_values_without_a_declared_type_become_tensors(tmp_path: Path) -> None:
         ({"a": 1}, "the graph gave a dict, which cannot become a tensor"),
         (object(), "the graph gave a object"),
         (np.array([1j]), "KServe has no datatype for numpy's complex128"),
-        ([[1], [1, 2]], "the graph gave a list that is no tensor"),
-        ([2**70], "the graph gave a list that is no tensor"),
+        ([[1], [1, 2]], "the graph gave a list that is not a tensor"),
+        ([2**70], "the graph gave a list that is not a tensor"),
         ([np.zeros(1), np.zeros(1)], "the graph gave a list of 2 arrays"),
     ],
 )

@@ -31,7 +31,7 @@ REFUSED: dict[str, tuple[InferRequest, str]] = {
         asking(tensor("text_input", 1), text=None),
         'inputs[0] "text_input": a tensor of BYTES is needed, not INT32',
     ),
-    "text that is no UTF-8": (
+    "text that is not UTF-8": (
         asking(tensor("text_input", b"\xff"), text=None),
         'inputs[0] "text_input": the text is not UTF-8',
     ),
@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[InferRequest, str]] = {
         'parameters.sampling_parameters: given twice: inputs[1] "sampling_parameters" is the same;'
         " leave one out",
     ),
-    "sampling parameters that are no object": (
+    "sampling parameters that are not object": (
         asking(sampling_parameters="[1]"),
         "parameters.sampling_parameters: a JSON object is needed",
     ),
@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[InferRequest, str]] = {
         asking(sampling_parameters=r'{"stop": "\ud800"}'),
         "parameters.sampling_parameters: a JSON object is needed",
     ),
-    "sampling parameters that are no JSON": (
+    "sampling parameters that are not JSON": (
         asking(tensor("sampling_parameters", '{"top_p": NaN}')),
         'inputs[1] "sampling_parameters": a JSON object is needed',
     ),

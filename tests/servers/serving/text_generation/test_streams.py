@@ -245,8 +245,8 @@ def test_events_may_be_cut_anywhere(tmp_path: Path, size: int) -> None:
     ("raw", "reason"),
     [
         ([], 'gave no answer: node "node" ran once and sent nothing on "output"'),
-        (["data: [DONE]\n\n"], "the graph's answer is no completion"),
-        (["data: nonsense\n\n"], "the graph's answer is no completion"),
+        (["data: [DONE]\n\n"], "the graph's answer is not a completion"),
+        (["data: nonsense\n\n"], "the graph's answer is not a completion"),
     ],
 )
 def test_a_graph_without_an_answer_is_an_error(

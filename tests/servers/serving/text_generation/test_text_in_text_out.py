@@ -204,7 +204,7 @@ def test_an_invalid_answer_of_the_graph_is_an_error(
 ) -> None:
     async def scenario(model: TextGenerationModel) -> None:
         SCRIPT.raw = packets
-        with pytest.raises(GraphError, match=r"^the graph's answer is no completion$") as caught:
+        with pytest.raises(GraphError, match=r"^the graph's answer is not a completion$") as caught:
             await model.infer(asking(), NoClient())
         assert caught.value.code is Code.INTERNAL
 

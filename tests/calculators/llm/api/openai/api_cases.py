@@ -31,7 +31,7 @@ EXCEPTIONS: Final = {
     "ParsingResponsesMaxTokensIsIgnored": "a limit that is none is an error",
     "endpoint:/v3/completions:OMNI": _VLM,
     "VlmInjectionGuardRejected": "the guard stands where images are decoded",
-    "unaryStructuredOutputBadSchema": "what is no schema is refused, not dropped silently",
+    "unaryStructuredOutputBadSchema": "what is not a schema is refused, not dropped silently",
     "ExceedsMaxModelLength": _LENGTH,
     "EqualToMaxModelLength": _LENGTH,
     "IncludeStopStrInOutputFalse": _STOP,

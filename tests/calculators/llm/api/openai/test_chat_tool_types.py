@@ -1,4 +1,4 @@
-"""Tools of chats that are no functions: custom ones, which take a text, and hosted ones."""
+"""Tools of chats that are not functions: custom ones, which take a text, and hosted ones."""
 
 from __future__ import annotations
 

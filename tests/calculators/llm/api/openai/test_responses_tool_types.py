@@ -429,7 +429,7 @@ def test_a_file_of_text_is_read(data: str) -> None:
         ("!", "Base64"),
         ("data:application/pdf;base64,AAAA", "application/pdf is not read"),
         ("JVBERi0xLjc=", "application/pdf is not read"),
-        ("gIGC", "no text in UTF-8"),
+        ("gIGC", "not text in UTF-8"),
     ],
 )
 def test_a_file_that_is_no_text_is_refused(data: str, words: str) -> None:

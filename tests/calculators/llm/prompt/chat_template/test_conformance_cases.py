@@ -29,8 +29,8 @@ CASES: list[dict[str, Any]] = [
 
 #: Processors that are not about templates.
 ELSEWHERE = {
-    "AudioDecodingProcessor": "decoding audio is no matter of templates",
-    "ImageDecodingProcessor": "decoding images is no matter of templates",
+    "AudioDecodingProcessor": "decoding audio is not a matter of templates",
+    "ImageDecodingProcessor": "decoding images is not a matter of templates",
     "RawPromptExtractor": "a raw prompt passes no template",
 }
 #: OpenVINO Model Server writes a line end between two parts of text.

@@ -41,14 +41,14 @@ def test_macros_are_imported(tmp_path: Path) -> None:
 def test_names_outside_the_directory_or_of_no_file_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "model" / "parts").mkdir(parents=True)
-    with pytest.raises(ChatTemplateError, match="no file of the model directory") as caught:
+    with pytest.raises(ChatTemplateError, match="not a file of the model directory") as caught:
         load(tmp_path / "model", name).render(HELLO)
     assert str(tmp_path) not in str(caught.value)
 
 
 def test_an_absolute_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    with pytest.raises(ChatTemplateError, match="no file of the model directory"):
+    with pytest.raises(ChatTemplateError, match="not a file of the model directory"):
         load(tmp_path / "model", str(tmp_path / "secret.txt")).render(HELLO)
 
 
@@ -56,7 +56,7 @@ def test_a_link_out_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     template = load(tmp_path / "model", "link.txt")
     os.symlink(tmp_path / "secret.txt", tmp_path / "model" / "link.txt")
-    with pytest.raises(ChatTemplateError, match="no file of the model directory"):
+    with pytest.raises(ChatTemplateError, match="not a file of the model directory"):
         template.render(HELLO)
 
 
@@ -64,7 +64,7 @@ def test_a_folder_linked_out_of_the_directory_is_refused(tmp_path: Path) -> None
     make_model(tmp_path / "other", part__jinja="secret")
     template = load(tmp_path / "model", "linked/part.jinja")
     os.symlink(tmp_path / "other", tmp_path / "model" / "linked")
-    with pytest.raises(ChatTemplateError, match="no file of the model directory"):
+    with pytest.raises(ChatTemplateError, match="not a file of the model directory"):
         template.render(HELLO)
 
 
@@ -99,7 +99,7 @@ def test_an_error_in_an_included_file_names_it(tmp_path: Path) -> None:
 
 
 def test_a_template_from_text_alone_reads_nothing() -> None:
-    with pytest.raises(ChatTemplateError, match="no file of the model directory"):
+    with pytest.raises(ChatTemplateError, match="not a file of the model directory"):
         render("{% include 'pyproject.toml' %}")
 
 

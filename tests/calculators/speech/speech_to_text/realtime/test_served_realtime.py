@@ -144,7 +144,7 @@ def test_openais_client_transcribes(server: Serving) -> None:
 
 
 async def flood(socket: aiohttp.ClientWebSocketResponse) -> None:
-    """Send what is no event, and read no errors."""
+    """Send what is not an event, and read no errors."""
     while True:
         await socket.send_str("{")
 

@@ -1,0 +1,70 @@
+"""Phrases that made sentences hard to read do not come back; each bound only shrinks.
+
+CONTRIBUTING has the reasons and what to write instead. Docstrings, comments and other strings of
+the product are counted, and the pages in ``docs/`` without decisions, whose history stays as it is.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bench.house import ROOT, Module, read_modules
+
+#: By name: the phrase, the most in the code, and the most in pages.
+PHRASES: Final = {
+    "behind, for after": (r"\bbehind\b", 17, 11),
+    "anew": (r"\banew\b", 0, 1),
+    "those of": (r"\b[Tt]hose of\b", 21, 4),
+    "whoever": (r"\b[Ww]hoever\b", 1, 0),
+    "is told": (r"\b(?:is|are|was|were) told\b", 0, 1),
+    "a look, for a poll": (r"\b(?:first|next|last|two|each|every) looks?\b", 1, 0),
+    "to that end": (r"\b[Tt]o that end\b", 0, 0),
+    "one's own": (r"\bone's own\b", 0, 1),
+    "is no JSON": (r"(?<!there )\bis no (?:[A-Z]|file|number|list|object|sound|token)\b", 2, 0),
+    "a docstring without a subject": (r'^"""(?:What|Whether|Of|Where|Those|Whose)\b', 1, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def modules() -> Mapping[str, Module]:
+    return read_modules()
+
+
+def _texts(module: Module) -> Iterator[str]:
+    """Yield the comments and strings of a module, docstrings among them."""
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        name = tokenize.tok_name[token.type]
+        if name in ("COMMENT", "STRING") or name.startswith("FSTRING"):
+            yield token.string
+
+
+def _pages() -> Iterator[Path]:
+    yield ROOT / "README.md"
+    for page in (ROOT / "docs").rglob("*.md"):
+        if "decisions" not in page.parts and "reference" not in page.parts:
+            yield page
+
+
+@pytest.mark.parametrize("name", PHRASES)
+def test_a_phrase_does_not_come_back(name: str, modules: Mapping[str, Module]) -> None:
+    phrase, most_in_code, most_in_pages = PHRASES[name]
+    pattern = re.compile(phrase)
+    in_code = {
+        module.name: found
+        for module in modules.values()
+        if (found := sum(len(pattern.findall(text)) for text in _texts(module)))
+    }
+    in_pages = {
+        str(page.relative_to(ROOT)): found
+        for page in _pages()
+        if (found := len(pattern.findall(page.read_text(encoding="utf-8"))))
+    }
+    assert sum(in_code.values()) <= most_in_code, in_code
+    assert sum(in_pages.values()) <= most_in_pages, in_pages
