@@ -2,7 +2,7 @@
 
 The readers of the APIs know files of text only (`calculators.llm.requests.messages`). So files that
 the client has uploaded and documents on the web are read first (`Documents`), and PDF files become
-texts. They are read in a process that ends with the request, so none leaves anything behind, and
+texts. They are read in a process that ends with the request, so none leaves anything, and
 one that takes too long or too much memory ends only its own request. Few such processes run at a
 time.
 """

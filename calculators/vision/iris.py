@@ -317,7 +317,7 @@ def image_file_properties(content: bytes) -> Any:
             length = float(exposure.get(_FOCAL_LENGTH, 0))
             length_35mm = float(exposure.get(_FOCAL_LENGTH_35MM, 0))
     except (UnidentifiedImageError, OSError, ValueError, ZeroDivisionError, SyntaxError) as error:
-        raise GraphError("the bytes are not image file", code=Code.INVALID_ARGUMENT) from error
+        raise GraphError("the bytes are not an image file", code=Code.INVALID_ARGUMENT) from error
     if not (length > 0 and length_35mm > 0):
         raise GraphError(
             "the image file does not say the focal length of the camera (EXIF FocalLength and "
