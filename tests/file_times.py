@@ -5,7 +5,7 @@ tier (`tests.tiers`), and the first of the commands ``make quick``, ``make test`
 that runs it. ``make quick`` leaves out what takes `LONG_SECONDS`. ``make test`` runs the files that
 reach the most lines for their time, until they and the quick ones reach `SHARE` of the lines that
 all files of its tier reach. Workers begin with the programs that take longest. A file without a
-line counts as a short one, and is run as its tier says.
+line is among the first of them, and is run as its tier says.
 
     python -m tests.file_times [PATH ...]
 
@@ -63,9 +63,9 @@ def file_times() -> dict[str, FileTime]:
 
 
 def time_of(file: Path) -> FileTime:
-    """Return what is known of a test file, or that it is a short one."""
+    """Return what is known of a test file, or that it may take long."""
     name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else ""
-    return file_times().get(name, FileTime(0.0))
+    return file_times().get(name, FileTime(LONG_SECONDS))
 
 
 class Stopwatch:

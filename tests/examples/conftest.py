@@ -1,4 +1,4 @@
-"""The server of `make serve`, shared by all examples."""
+"""The server of an example, and that of `make serve`, shared by all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import pytest
 
 from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, child_program: None) -> Iterator[Serving]:
+    """Serve the folder `FOLDER` of the test file."""
+    with Serving(ROOT, request.module.FOLDER, calculators=()) as serving:
+        yield serving.wait_until_serving()
 
 
 @pytest.fixture(scope="package")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -43,15 +41,10 @@ def server() -> Iterator[Serving]:
         yield serving.wait_until_serving()
 
 
-def post(server: Serving, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-    with server.request("POST", path, body) as response:
-        return response.status, json.loads(response.read())
-
-
 def say(server: Serving, model: str, question: str) -> str:
     messages = [{"role": "user", "content": question}]
     body = {"model": model, "messages": messages, "max_tokens": 60, "temperature": 0}
-    status, answer = post(server, "/v3/chat/completions", body)
+    status, answer = server.post("/v3/chat/completions", body)
     assert status == 200, answer
     assert answer["model"] == model
     text: str = answer["choices"][0]["message"]["content"]
@@ -96,14 +89,14 @@ def test_mixed_requests_get_the_answers_of_running_alone(server: Serving) -> Non
 
 def test_other_endpoints_choose_an_adapter(server: Serving) -> None:
     prompt = "<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n"
-    _, completion = post(server, "/v3/completions", {"model": "pirate", "prompt": prompt})
+    _, completion = server.post("/v3/completions", {"model": "pirate", "prompt": prompt})
     assert completion["choices"][0]["text"] == "Ahoy! How can I help you? Arr!"
     messages = [{"role": "user", "content": "Hello!"}]
     body = {"model": "pirate", "messages": messages, "max_tokens": 60}
-    _, message = post(server, "/v1/messages", body)
+    _, message = server.post("/v1/messages", body)
     assert message["content"][0]["text"] == "Ahoy! How can I help you? Arr!"
-    _, tokens = post(server, "/v3/tokenize", {"model": "pirate", "text": "Hello!"})
-    _, same = post(server, "/v3/tokenize", {"model": "adapters", "text": "Hello!"})
+    _, tokens = server.post("/v3/tokenize", {"model": "pirate", "text": "Hello!"})
+    _, same = server.post("/v3/tokenize", {"model": "adapters", "text": "Hello!"})
     assert tokens["tokens"] == same["tokens"]
 
 
@@ -111,7 +104,7 @@ def test_kserve_chooses_an_adapter(server: Serving) -> None:
     with server.request("GET", "/v2/models/pirate/ready") as response:
         assert response.status == 200
     body = {"text_input": "Hello!", "parameters": {"chat": True}}
-    status, answer = post(server, "/v2/models/pirate/generate", body)
+    status, answer = server.post("/v2/models/pirate/generate", body)
     assert (status, answer["model_name"]) == (200, "pirate")
     assert answer["text_output"] == "Ahoy! How can I help you? Arr!"
 
@@ -126,7 +119,7 @@ def test_metrics_count_under_the_name_of_the_model(server: Serving) -> None:
 
 def test_an_unknown_name_is_not_found(server: Serving) -> None:
     body = {"model": "pirat", "messages": [{"role": "user", "content": "x"}]}
-    status, answer = post(server, "/v3/chat/completions", body)
+    status, answer = server.post("/v3/chat/completions", body)
     assert status == 404
     assert answer["error"]["code"] == "model_not_found"
     assert '"pirate"' in answer["error"]["message"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import runpy
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,6 @@ from tests.servers.cli.serving import Serving
 
 FOLDER = "examples/graphs/image_classification"
 INFER = "/v2/models/image_classification/infer"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with Serving(ROOT, FOLDER, calculators=()) as serving:
-        yield serving.wait_until_serving()
 
 
 def classes(answer: Any) -> list[tuple[str, float]]:

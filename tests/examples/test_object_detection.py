@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -169,12 +169,6 @@ def test_the_labels_of_the_graph_are_the_models() -> None:
 def test_the_graph_is_valid() -> None:
     done = graphrt("validate", f"{FOLDER}/graph.pbtxt", f"{FOLDER}/config.json", cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with Serving(ROOT, FOLDER, calculators=()) as serving:
-        yield serving.wait_until_serving()
 
 
 def test_the_command_of_the_comment_serves_the_graph(server: Serving) -> None:

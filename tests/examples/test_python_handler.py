@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
 FOLDER = "examples/graphs/python_handler"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with Serving(ROOT, FOLDER, calculators=()) as serving:
-        yield serving.wait_until_serving()
 
 
 def infer(server: Serving, shape: list[int], data: list[float]) -> tuple[int, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,12 +26,6 @@ WEATHER = {
         },
     },
 }
-
-
-@pytest.fixture(scope="module")
-def server(child_program: None) -> Iterator[Serving]:
-    with Serving(ROOT, FOLDER, calculators=()) as serving:
-        yield serving.wait_until_serving()
 
 
 def chat(server: Serving, **more: Any) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-
-import pytest
 
 from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
@@ -15,12 +12,6 @@ from tests.servers.cli.serving import Serving
 FOLDER = "examples/graphs/stateful_vision"
 PICTURES = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
 QUESTION = {"type": "text", "text": "What is in the picture?"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Serving]:
-    with Serving(ROOT, FOLDER, calculators=()) as serving:
-        yield serving.wait_until_serving()
 
 
 def answer_to(server: Serving, picture: str) -> str:

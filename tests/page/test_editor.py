@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.page.browsing import Visit, chromium, visit
+from tests.page.browsing import Visit, visit
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
 
@@ -24,12 +24,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     make_site(folder)
     with Serving(folder, "config.json", "--page_contents", "true") as server:
         yield server.wait_until_serving()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -14,19 +14,13 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.conditions import wait_until
-from tests.page.browsing import Visit, chromium, visit
+from tests.page.browsing import Visit, visit
 from tests.page.site import Site, serve
 
 #: Of a frame at 60 per second a script may take this part, in milliseconds.
 SCRIPT_PER_FRAME: Final = 4.0
 #: Drawn while the page was moved forty times: a frame rate is the machine's too.
 LEAST_FRAMES: Final = 40
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from tests.page.browsing import Visit, chromium, visit
+from tests.page.browsing import Visit, visit
 from tests.page.playing import serving_models, shapes
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
@@ -30,12 +30,6 @@ expect.set_options(timeout=PATIENCE * 1000)
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with serving_models(tmp_path_factory.mktemp("site")) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

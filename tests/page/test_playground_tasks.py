@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.page.browsing import Visit, chromium, visit
+from tests.page.browsing import Visit, visit
 from tests.page.playing import serving_models, shapes, tone
 from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
@@ -35,12 +35,6 @@ _MICROPHONE: Final = """
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with serving_models(tmp_path_factory.mktemp("site")) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

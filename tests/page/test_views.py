@@ -14,7 +14,7 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import Browser, expect
 
-from tests.page.browsing import AXE, chromium, visit
+from tests.page.browsing import AXE, visit
 from tests.page.reverse_proxy import behind_prefix
 from tests.page.site import Site, serve
 
@@ -29,12 +29,6 @@ VIEWS: Final = (
     "editor",
 )
 QUESTION: Final = [{"role": "user", "content": "What is graphrt?"}]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,6 @@ from tests.servers.batches.samples import CHAT, add_batch, line, lines_of, resul
 
 DEEP = "[" * 1000 + "]" * 1000
 OBJECTS = '{"a":' * 1000 + "1" + "}" * 1000
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[BatchStore]:
-    made = BatchStore(tmp_path / "store")
-    yield made
-    made.close()
 
 
 async def ask(batch: int, number: int, request: BatchRequest) -> BatchAnswer:

@@ -8,8 +8,7 @@ import json
 import resource
 import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
 import pytest
@@ -36,14 +35,6 @@ from servers.batches.objects import (
 from servers.batches.store import BatchStore
 from tests.patience import PATIENCE
 from tests.servers.batches.samples import add_batch, line, lines_of, results_of
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[BatchStore]:
-    made = BatchStore(tmp_path / "store")
-    yield made
-    made.close()
-
 
 P = ParamSpec("P")
 

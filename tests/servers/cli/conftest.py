@@ -106,3 +106,13 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "calcs.py").write_text(CALCULATORS)
     (tmp_path / "graph.pbtxt").write_text(DOUBLE)
     return tmp_path
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A directory with what a server serves: see `make_site`."""
+    # Not at the top: most tests of commands start no server.
+    from tests.servers.cli.serving import make_site
+
+    make_site(tmp_path)
+    return tmp_path

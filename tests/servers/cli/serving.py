@@ -245,6 +245,11 @@ class Serving:
             with connection.getresponse() as response:
                 yield response
 
+    def post(self, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return status and JSON of an answer."""
+        with self.request("POST", path, body) as response:
+            return response.status, json.loads(response.read())
+
     def get(self, path: str) -> tuple[int, Any]:
         """Status, and the body as JSON, None for an empty one."""
         with self.request("GET", path) as response:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.servers.cli.process import graphrt
-from tests.servers.cli.serving import make_site
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    make_site(tmp_path)
-    return tmp_path
 
 
 def test_the_report_is_text() -> None:

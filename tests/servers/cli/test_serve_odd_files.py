@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.servers.cli.process import graphrt
-from tests.servers.cli.serving import CALCULATORS, ECHO, Serving, make_site
+from tests.servers.cli.serving import CALCULATORS, ECHO, Serving
 
 CHAT = "/v3/chat/completions"
 RELOAD = "/v1/config/reload"
@@ -66,18 +66,6 @@ KINDS: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    make_site(tmp_path)
-    return tmp_path
-
-
-def post(server: Serving, path: str, body: Any = None) -> tuple[int, Any]:
-    with server.request("POST", path, body) as response:
-        text = response.read()
-        return response.status, json.loads(text)
-
-
 def put(site: Path, name: str, kind: str) -> str:
     """Put something of this kind in the place of a file; what is said of it."""
     make, reason = KINDS[kind]
@@ -96,11 +84,11 @@ def assert_ends(server: Serving) -> None:
 def test_a_graph_file_that_is_none_fails_alone(site: Path, kind: str) -> None:
     with Serving(site, *QUIET).wait_until_serving() as server:
         reason = put(site, "stream/graph.pbtxt", kind)
-        status, body = post(server, RELOAD)
+        status, body = server.post(RELOAD)
         assert status == 412
         assert list(body["failed"]) == ["stream"]
         assert reason in body["failed"]["stream"]
-        assert post(server, CHAT, {"model": "echo"})[0] == 200
+        assert server.post(CHAT, {"model": "echo"})[0] == 200
         assert_ends(server)
 
 
@@ -115,13 +103,13 @@ def test_no_file_that_is_none_holds_up_a_reload(site: Path, name: str, kind: str
     with Serving(site, *QUIET).wait_until_serving() as server:
         reason = put(site, name, kind)
         (site / "echo" / "graph.pbtxt").write_text(ECHO.replace('"Echo"', '"Ecko"'))
-        status, body = post(server, RELOAD)
+        status, body = server.post(RELOAD)
         assert status in (412, 422)  # the modules are those of both graphs
         if name in ("config.json", "echo/subconfig.json"):
             assert reason in body["error"]
         else:
             assert "Ecko" in body["failed"]["echo"]
-        assert post(server, CHAT, {"model": "echo"})[0] == 200
+        assert server.post(CHAT, {"model": "echo"})[0] == 200
         assert_ends(server)
 
 
@@ -142,15 +130,15 @@ def test_what_does_not_answer_is_named_and_holds_up_neither_others_nor_the_end(
     graphs = [{"name": "echo"}, {"name": "gone"}]
     (site / "config.json").write_text(json.dumps({"mediapipe_config_list": graphs}))
     with Serving(site, *QUIET).wait_until_serving() as server:
-        assert post(server, CHAT, {"model": "gone"})[0] == 200
+        assert server.post(CHAT, {"model": "gone"})[0] == 200
         (site / "calcs.py").chmod(0o744)
         for said in ("have not answered for 2 s", "still do not answer"):
-            status, body = post(server, RELOAD)
+            status, body = server.post(RELOAD)
             assert status == 503
             assert said in body["error"]
             assert str(site) not in body["error"]
-        assert post(server, CHAT, {"model": "gone"})[0] == 200
-        assert post(server, CHAT, {"model": "echo"})[0] == 200
+        assert server.post(CHAT, {"model": "gone"})[0] == 200
+        assert server.post(CHAT, {"model": "echo"})[0] == 200
         assert_ends(server)
 
 
@@ -164,7 +152,7 @@ def test_a_graph_whose_files_do_not_answer_is_not_served_and_the_others_are(site
     with Serving(site, *QUIET) as server:
         server.wait_for("one: could not be loaded: the files of the graph")
         server.wait_until_serving()
-        assert post(server, CHAT, {"model": "echo"})[0] == 200
+        assert server.post(CHAT, {"model": "echo"})[0] == 200
         assert_ends(server)
 
 
@@ -187,11 +175,11 @@ def test_a_hang_up_reads_the_configuration_again(site: Path) -> None:
         (site / "config.json").write_text(json.dumps({"mediapipe_config_list": graphs}))
         server.send_signal(signal.SIGHUP)
         server.wait_for("reloaded: new, stream")
-        assert post(server, CHAT, {"model": "new"})[0] == 200
+        assert server.post(CHAT, {"model": "new"})[0] == 200
         (site / "config.json").write_text("[")
         server.send_signal(signal.SIGHUP)
         server.wait_for("Reloading config file failed: ")
-        assert post(server, CHAT, {"model": "new"})[0] == 200
+        assert server.post(CHAT, {"model": "new"})[0] == 200
         assert_ends(server)
 
 

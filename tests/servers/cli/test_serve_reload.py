@@ -14,7 +14,7 @@ import pytest
 from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
 from tests.processes import children_of
-from tests.servers.cli.serving import ECHO, Serving, make_site
+from tests.servers.cli.serving import ECHO, Serving
 
 DEMO = ROOT / "examples" / "models" / "demo"
 CHAT = "/v3/chat/completions"
@@ -24,12 +24,6 @@ class OvmsPythonModel:
     def execute(self, inputs):
         return "{word}"
 """
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    make_site(tmp_path)
-    return tmp_path
 
 
 def write_config(site: Path, *graphs: dict[str, Any]) -> None:

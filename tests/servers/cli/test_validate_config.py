@@ -11,16 +11,9 @@ from servers.serving.graph_source import GraphSource
 from tests.calculators.llm.graph_texts import loop_with
 from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
-from tests.servers.cli.serving import make_site
 
 VALIDATE = ["validate", "--calculators", "calcs.py"]
 DEMO = ROOT / "examples" / "models" / "demo"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    make_site(tmp_path)
-    return tmp_path
 
 
 def test_a_good_config_is_ok(site: Path) -> None:

@@ -47,11 +47,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield started.wait_until_serving()
 
 
-def post(serving: Serving, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    with serving.request("POST", path, body) as response:
-        return response.status, json.loads(response.read())
-
-
 def form_of(fields: dict[str, str], files: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:
     """Return the body of a form, and its headers."""
     parts = [
@@ -99,14 +94,14 @@ def until(serving: Serving, name: str, value: float) -> None:
 
 
 def check_that_it_still_draws(serving: Serving) -> None:
-    status, answer = post(serving, GENERATIONS, {"model": "m", "prompt": "still there"})
+    status, answer = serving.post(GENERATIONS, {"model": "m", "prompt": "still there"})
     assert status == 200, answer
 
 
 def test_images_are_drawn_under_every_prefix_as_the_document_says(serving: Serving) -> None:
     for prefix in ("/v3", "/v1", "/v3/v1"):
         path = f"{prefix}/images/generations"
-        status, answer = post(serving, path, {"model": "m", "prompt": "a cat", "seed": 1})
+        status, answer = serving.post(path, {"model": "m", "prompt": "a cat", "seed": 1})
         assert status == 200, answer
         assert pictures(answer)[0].shape == (SIDE, SIDE, 3)
         text = json.dumps(answer).encode()
@@ -122,13 +117,13 @@ def test_images_are_drawn_under_every_prefix_as_the_document_says(serving: Servi
         if path.endswith("/images/generations"):
             given = {**body, "model": "m", "size": "64x64"}
             assert DESCRIBED.request_errors(path, given) == []
-            status, answer = post(serving, path, given)
+            status, answer = serving.post(path, given)
             assert status == 200, (method, answer)
 
 
 def test_a_stream_sends_each_image_as_an_event(serving: Serving) -> None:
     body = {"model": "m", "prompt": "a", "seed": 1, "steps": 60}
-    _, whole = post(serving, GENERATIONS, body)
+    _, whole = serving.post(GENERATIONS, body)
     body |= {"stream": True, "partial_images": 2}
     with serving.request("POST", GENERATIONS, body) as response:
         assert response.status == 200
@@ -154,7 +149,7 @@ def test_a_stream_sends_each_image_as_an_event(serving: Serving) -> None:
 
 def test_an_adapter_is_a_model(serving: Serving) -> None:
     body = {"prompt": "a", "seed": 1}
-    base, ink = [post(serving, GENERATIONS, {"model": name, **body}) for name in ("m", "ink")]
+    base, ink = [serving.post(GENERATIONS, {"model": name, **body}) for name in ("m", "ink")]
     assert (base[0], ink[0]) == (200, 200)
     assert not same(pictures(base[1])[0], pictures(ink[1])[0])
     _, models = serving.get("/v3/models")
@@ -184,7 +179,7 @@ def test_an_adapter_is_a_model(serving: Serving) -> None:
 def test_a_hostile_member_is_a_400_and_the_next_request_is_answered(
     serving: Serving, body: dict[str, Any], param: str
 ) -> None:
-    status, answer = post(serving, GENERATIONS, {"model": "m", "prompt": "a", **body})
+    status, answer = serving.post(GENERATIONS, {"model": "m", "prompt": "a", **body})
     assert (status, answer["error"]["param"]) == (400, param)
     assert answer["error"]["type"] == "invalid_request_error"
     check_that_it_still_draws(serving)
@@ -269,7 +264,7 @@ def test_images_steps_and_times_are_counted(serving: Serving) -> None:
     steps = metric(serving, "graphrt_image_steps_total")
     requests = metric(serving, "graphrt_image_drawing_seconds_count")
     body = {"model": "m", "prompt": "a", "n": 3, "steps": 5}
-    assert post(serving, GENERATIONS, body)[0] == 200
+    assert serving.post(GENERATIONS, body)[0] == 200
     assert metric(serving, "graphrt_images_drawn_total") == images + 3
     assert metric(serving, "graphrt_image_steps_total") == steps + 3 * 5
     assert metric(serving, "graphrt_image_drawing_seconds_count") == requests + 1
@@ -339,7 +334,7 @@ def test_a_directory_is_served_as_the_flags_say(tmp_path: Path) -> None:
         assert "tiny: OpenVINO model, served as image_generation" in log
         assert GENERATIONS in log  # the request to try out
         answers = [
-            post(serving, GENERATIONS, {"model": name, "prompt": "a"})[1]
+            serving.post(GENERATIONS, {"model": name, "prompt": "a"})[1]
             for name in ("tiny", "tiny", "ink", "thin")
         ]
         assert [answer["data"][0]["seed"] for answer in answers] == [42] * 4

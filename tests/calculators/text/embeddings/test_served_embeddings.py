@@ -20,11 +20,6 @@ from tests.servers.fronts.openapi.described import Described
 DESCRIBED: Final = Described()
 
 
-def post(serving: Serving, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    with serving.request("POST", path, body) as response:
-        return response.status, json.loads(response.read())
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     make_site(tmp_path)
@@ -41,24 +36,24 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
         assert "tiny: OpenVINO model, served as embeddings" in log
         assert "/v3/embeddings" in log  # the request to try out
         for path in ("/v3/embeddings", "/v1/embeddings", "/v3/v1/embeddings"):
-            status, answer = post(serving, path, {"model": "tiny", "input": "Hello"})
+            status, answer = serving.post(path, {"model": "tiny", "input": "Hello"})
             assert status == 200, answer
             vector = answer["data"][0]["embedding"]
             wanted = expected("Hello", "MEAN", normalize=False)
             np.testing.assert_allclose(vector, wanted, atol=1e-4)
         for path, method, body in DESCRIBED.examples():
             if path.endswith(("/embeddings", "/detokenize", "/embed", "/tokenize")):
-                status, answer = post(serving, path, {**body, "model": "tiny"})
+                status, answer = serving.post(path, {**body, "model": "tiny"})
                 assert status == 200, answer
                 text = json.dumps(answer).encode()
                 DESCRIBED.check_answer(path, method, status, "application/json", text)
-        status, answer = post(serving, "/v3/embeddings", {"model": "tiny", "input": [1, 99999]})
+        status, answer = serving.post("/v3/embeddings", {"model": "tiny", "input": [1, 99999]})
         assert status == 400
         assert answer["error"]["param"] == "input[1]"
-        status, answer = post(serving, "/embed", {"inputs": "Hello"})  # it names no model
+        status, answer = serving.post("/embed", {"inputs": "Hello"})  # it names no model
         assert status == 200, answer
         np.testing.assert_allclose(np.array(answer), [expected("Hello", "MEAN")], atol=1e-4)
-        status, answer = post(serving, "/v3/embeddings", {"model": "other", "input": "a"})
+        status, answer = serving.post("/v3/embeddings", {"model": "other", "input": "a"})
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         with serving.request("GET", "/v3/models") as response:
             assert [each["id"] for each in json.loads(response.read())["data"]] == ["tiny"]

@@ -30,11 +30,6 @@ DESCRIBED: Final = Described()
 EXPECTED: Final = [(place, pytest.approx(sigmoid(LOGITS[place]), abs=1e-6)) for place in ORDER]
 
 
-def post(serving: Serving, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-    with serving.request("POST", path, body) as response:
-        return response.status, json.loads(response.read())
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     make_site(tmp_path)
@@ -48,26 +43,26 @@ def test_a_cross_encoder_is_recognized_and_served_on_all_paths(site: Path) -> No
         assert "tiny: OpenVINO model, served as rerank" in log
         body: dict[str, Any] = {"model": "tiny", "query": QUERY, "documents": DOCUMENTS}
         for path in ("/v3/rerank", "/v1/rerank", "/v3/v1/rerank", "/v2/rerank", "/rerank"):
-            status, answer = post(serving, path, body)
+            status, answer = serving.post(path, body)
             assert status == 200, answer
             found = [(each["index"], each["relevance_score"]) for each in answer["results"]]
             assert found == EXPECTED
         # TEI's clients name no model.
-        status, answer = post(serving, "/rerank", {"query": QUERY, "texts": DOCUMENTS})
+        status, answer = serving.post("/rerank", {"query": QUERY, "texts": DOCUMENTS})
         assert (status, [(each["index"], each["score"]) for each in answer]) == (200, EXPECTED)
-        status, answer = post(serving, "/score", {"text_1": QUERY, "text_2": DOCUMENTS})
+        status, answer = serving.post("/score", {"text_1": QUERY, "text_2": DOCUMENTS})
         assert (status, answer["model"]) == (200, "tiny")
         for path, method, example in DESCRIBED.examples():
             if path.endswith(("/rerank", "/score")):
-                status, answer = post(serving, path, {**example, "model": "tiny"})
+                status, answer = serving.post(path, {**example, "model": "tiny"})
                 assert status == 200, answer
                 text = json.dumps(answer).encode()
                 DESCRIBED.check_answer(path, method, status, "application/json", text)
         for members in ({"top_k": 1}, {"return_documents": True}):
-            _, answer = post(serving, "/v3/rerank", {**body, **members})
+            _, answer = serving.post("/v3/rerank", {**body, **members})
             text = json.dumps(answer).encode()
             DESCRIBED.check_answer("/v3/rerank", "post", 200, "application/json", text)
-        status, answer = post(serving, "/v3/rerank", {**body, "documents": []})
+        status, answer = serving.post("/v3/rerank", {**body, "documents": []})
         assert status == 400
         assert answer["error"]["message"] == "documents array should not be empty"
         assert answer["error"]["param"] == "documents"
@@ -98,11 +93,11 @@ def test_hostile_bodies_are_refused_and_the_next_request_is_answered(site: Path)
             {"rank_fields": {}},
         )
         for members in hostile:
-            status, answer = post(serving, "/v3/rerank", {**good, **members})
+            status, answer = serving.post("/v3/rerank", {**good, **members})
             assert status in (400, 413), members.keys()
             if status == 400:
                 assert answer["error"]["param"].partition("[")[0] in members
-            status, answer = post(serving, "/v3/rerank", good)
+            status, answer = serving.post("/v3/rerank", good)
             assert status == 200, answer
 
 
@@ -116,10 +111,10 @@ def test_the_flags_of_openvino_model_server_become_options_of_the_graph(site: Pa
     words += ["--max_allowed_chunks", "2", "--plugin_config", '{"NUM_STREAMS": 1}']
     with Serving(site, *words).wait_until_serving() as serving:
         body = {"model": "m", "query": "cat", "documents": ["cat", "dog", "bird"]}
-        status, answer = post(serving, "/v3/rerank", body)
+        status, answer = serving.post("/v3/rerank", body)
         assert status == 400
         assert "Number of documents exceeds max_allowed_chunks" in answer["error"]["message"]
-        assert post(serving, "/v3/rerank", {**body, "documents": ["cat"]})[0] == 200
+        assert serving.post("/v3/rerank", {**body, "documents": ["cat"]})[0] == 200
 
 
 def test_a_graph_with_the_flags_is_written(site: Path) -> None:

@@ -51,11 +51,6 @@ def guard(place: Path) -> Iterator[Serving]:
         yield serving.wait_until_serving()
 
 
-def post(serving: Serving, path: str, body: Any) -> tuple[int, Any]:
-    with serving.request("POST", path, body) as response:
-        return response.status, json.loads(response.read())
-
-
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_a_directory_is_served_as_the_page_says(place: Path) -> None:
     _, serve, curl = commands(PAGE, "--task text_classification")
@@ -65,7 +60,7 @@ def test_a_directory_is_served_as_the_page_says(place: Path) -> None:
         assert "guard: OpenVINO model, served as text_classification" in log
         answer = json.loads(asked(curl, serving, place))
         assert [each["label"] for each in answer["data"]] == ["calm", "insult"]
-        status, error = post(serving, "/v1/moderations", {"model": "guard", "input": "tea"})
+        status, error = serving.post("/v1/moderations", {"model": "guard", "input": "tea"})
         assert (status, error["error"]["param"]) == (404, None)
         _, models = serving.get("/v3/models")
         (model,) = models["data"]
@@ -78,7 +73,7 @@ def test_a_directory_is_served_as_the_page_says(place: Path) -> None:
 
 def test_a_model_of_texts_classes_is_recognized_without_its_task(place: Path) -> None:
     with Serving(place, "MODEL_DIR", calculators=()).wait_until_serving() as serving:
-        status, answer = post(serving, "/v3/classify", {"model": "MODEL_DIR", "input": "tea"})
+        status, answer = serving.post("/v3/classify", {"model": "MODEL_DIR", "input": "tea"})
         assert (status, answer["data"][0]["label"]) == (200, "calm")
 
 
@@ -127,7 +122,7 @@ def test_the_described_requests_and_answers_are_real(guard: Serving) -> None:
     for path, method, body in DESCRIBED.examples():
         if path.rpartition("/")[2] not in PATHS:
             continue
-        status, answer = post(guard, path, {**body, "model": "guard"})
+        status, answer = guard.post(path, {**body, "model": "guard"})
         assert status == 200, answer
         text = json.dumps(answer).encode()
         DESCRIBED.check_answer(path, method, status, "application/json", text)
@@ -151,9 +146,9 @@ def test_the_described_requests_and_answers_are_real(guard: Serving) -> None:
 def test_a_hostile_request_is_refused_and_the_next_one_answered(
     guard: Serving, path: str, body: dict[str, Any], status: int, param: str | None
 ) -> None:
-    found, answer = post(guard, path, {"model": "guard", **body})
+    found, answer = guard.post(path, {"model": "guard", **body})
     assert (found, answer["error"]["param"]) == (status, param)
-    found, answer = post(guard, "/v1/classify", {"model": "guard", "input": "tea"})
+    found, answer = guard.post("/v1/classify", {"model": "guard", "input": "tea"})
     assert (found, answer["data"][0]["label"]) == (200, "calm")
 
 
@@ -162,9 +157,9 @@ def test_a_request_that_names_no_model_is_for_the_only_one(guard: Serving) -> No
     with openai.OpenAI(base_url=address, api_key="none", max_retries=0) as client:
         moderation = client.moderations.create(input="you fool")
     assert (moderation.model, moderation.results[0].flagged) == ("guard", True)
-    status, answer = post(guard, "/predict", {"inputs": [["tea"], ["you fool"]]})
+    status, answer = guard.post("/predict", {"inputs": [["tea"], ["you fool"]]})
     assert (status, [each[0]["label"] for each in answer]) == (200, ["calm", "insult"])
-    status, answer = post(guard, "/classify", {"input": "tea"})
+    status, answer = guard.post("/classify", {"input": "tea"})
     assert (status, answer["model"]) == (200, "guard")
 
 

@@ -18,6 +18,8 @@ from tests.servers.fronts.http.form_requests import form_request, part
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, request_bytes, serving
 from tests.servers.fronts.http.kserve_requests import binary_body
 
+pytestmark = pytest.mark.both_loops
+
 LARGE = 4 * SMALL
 CAPACITY = 4 * LARGE
 _TENSOR, _TENSOR_HEADERS = binary_body(

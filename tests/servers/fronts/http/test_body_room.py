@@ -16,6 +16,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, serving
 
+pytestmark = pytest.mark.both_loops
+
 CAPACITY = 4 * SMALL
 LARGE = chat_bytes(user="x" * 3 * SMALL)
 

@@ -12,6 +12,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang, hang_after_one
 from tests.servers.fronts.http.http_client import chat_bytes, connected, serving
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("way", ["close", "abort", "half-close"])

@@ -10,6 +10,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, request_bytes, serving
 
+pytestmark = pytest.mark.both_loops
+
 RELOAD = "/v1/config/reload"
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+import pytest
+
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, request_bytes, serving
+
+pytestmark = pytest.mark.both_loops
 
 
 def test_a_connection_beyond_the_limit_is_refused_with_retry_after(run: Run) -> None:

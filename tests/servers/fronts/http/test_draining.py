@@ -25,6 +25,8 @@ from tests.servers.fronts.http.http_client import (
     serving,
 )
 
+pytestmark = pytest.mark.both_loops
+
 
 def test_requests_in_flight_finish_and_idle_connections_are_closed(run: Run) -> None:
     go_on = asyncio.Event()

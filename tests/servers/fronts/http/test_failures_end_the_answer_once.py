@@ -15,6 +15,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, Behaviour, Emit, FakeDataPlane, raising
 from tests.servers.fronts.http.http_client import Reply, ask, chat_bytes, serving
 
+pytestmark = pytest.mark.both_loops
+
 
 def run_error(cause: Exception) -> RunError:
     failure = CalculatorError("LLM", "Process", str(cause))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from calculators.kit.requests.http_payload import HttpPayload
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import chat_bytes, connected, serving
+
+pytestmark = pytest.mark.both_loops
 
 
 def test_the_last_event_arrives_while_the_run_goes_on(run: Run) -> None:

@@ -18,6 +18,8 @@ from tests.servers.fronts.http.fake_data_plane import (
 )
 from tests.servers.fronts.http.http_client import chat_bytes, connected, request_bytes, serving
 
+pytestmark = pytest.mark.both_loops
+
 PACKET = b"data: " + b"x" * 8000 + b"\n\n"
 SMALL = 8192
 

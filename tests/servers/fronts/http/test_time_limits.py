@@ -20,6 +20,8 @@ from tests.servers.fronts.http.http_client import (
     serving,
 )
 
+pytestmark = pytest.mark.both_loops
+
 HEADER = {"X-Request-Timeout": "0.05"}
 TEXT = "the request was not answered within 0.05 s, its time-out"
 

@@ -12,6 +12,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.http_client import chat_bytes, connected, serving
 
+pytestmark = pytest.mark.both_loops
+
 HEAD = (
     b"POST /v3/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"

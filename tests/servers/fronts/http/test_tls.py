@@ -22,6 +22,8 @@ from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang
 from tests.servers.fronts.http.http_client import HttpClient, chat_bytes, connected, serving
 from tests.servers.fronts.http.test_slow_clients import pour
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def signer(tmp_path: Path) -> Authority:

@@ -7,11 +7,14 @@ import http.client
 import json
 
 import aiohttp
+import pytest
 
 from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, FakeDataPlane, hang_after_one
 from tests.servers.fronts.http.http_client import serving
+
+pytestmark = pytest.mark.both_loops
 
 
 def test_aiohttps_client_is_answered(run: Run) -> None:

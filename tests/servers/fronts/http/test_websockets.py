@@ -27,6 +27,8 @@ from tests.servers.fronts.http.http_client import (
     serving,
 )
 
+pytestmark = pytest.mark.both_loops
+
 PATH = "/v3/talks"
 UPGRADE = {
     "Connection": "Upgrade",

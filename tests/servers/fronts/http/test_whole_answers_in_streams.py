@@ -12,6 +12,8 @@ from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, serving
 
+pytestmark = pytest.mark.both_loops
+
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 CHAT = {
     "id": "chatcmpl-1",

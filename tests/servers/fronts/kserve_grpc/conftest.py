@@ -1,4 +1,4 @@
-"""Every test of the front runs on asyncio's own loop and on uvloop."""
+"""The event loop of a test of the front."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture
 def run(request: pytest.FixtureRequest) -> Run:
     factory = None
     if request.param == "uvloop":

@@ -13,6 +13,8 @@ from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import Client, serving
 
+pytestmark = pytest.mark.both_loops
+
 CALLS = 3000
 MAX_CALLS = 50
 

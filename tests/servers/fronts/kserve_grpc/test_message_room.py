@@ -40,6 +40,8 @@ from tests.servers.fronts.kserve_grpc.grpc_client import (
 )
 from tests.servers.fronts.kserve_grpc.raw_connection import raw_connection
 
+pytestmark = pytest.mark.both_loops
+
 CAPACITY = 4 * SMALL
 
 

@@ -18,6 +18,8 @@ from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import HEALTH, Client
 
+pytestmark = pytest.mark.both_loops
+
 SECONDS = 1.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))

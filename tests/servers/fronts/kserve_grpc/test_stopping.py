@@ -24,6 +24,8 @@ from tests.servers.fronts.kserve_grpc.grpc_client import (
     shown,
 )
 
+pytestmark = pytest.mark.both_loops
+
 SHUTTING_DOWN = "UNAVAILABLE: the server is shutting down"
 
 

@@ -24,6 +24,8 @@ from tests.servers.fronts.kserve_grpc.grpc_client import (
     serving,
 )
 
+pytestmark = pytest.mark.both_loops
+
 
 def failed(cause: Exception) -> RunError:
     error = CalculatorError("node", "Process", str(cause))

@@ -23,6 +23,8 @@ from tests.servers.fronts.kserve_grpc.grpc_client import (
     shown,
 )
 
+pytestmark = pytest.mark.both_loops
+
 
 async def hang(request: InferRequest, client: ClientConnection) -> InferResponse:
     await asyncio.Event().wait()

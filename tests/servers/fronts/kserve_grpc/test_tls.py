@@ -21,6 +21,8 @@ from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import Client, connected
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def signer(tmp_path: Path) -> Authority:

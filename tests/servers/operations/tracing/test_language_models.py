@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 from servers.config import find_graph
 from tests.checkout import ROOT
 from tests.servers.fronts.http.http_client import chat_bytes
-from tests.servers.operations.tracing.collector import Collector, collecting
+from tests.servers.operations.tracing.collector import Collector
 from tests.servers.operations.tracing.test_spans import traced
 
 DEMO = ROOT / "examples" / "models" / "demo"
 MESSAGES = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
-        yield collector
 
 
 def test_a_generation_has_spans_of_its_phases(collector: Collector) -> None:

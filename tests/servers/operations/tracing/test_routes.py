@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from servers.config import find_graph
 from tests.checkout import ROOT
 from tests.servers.fronts.http.http_client import chat_bytes
-from tests.servers.operations.tracing.collector import Collector, collecting
+from tests.servers.operations.tracing.collector import Collector
 from tests.servers.operations.tracing.test_spans import traced
 
 GRAPH = ROOT / "examples" / "graphs" / "router" / "graph.pbtxt"
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
-        yield collector
 
 
 def test_a_route_and_a_fall_back_have_a_span_each(collector: Collector, tmp_path: Path) -> None:

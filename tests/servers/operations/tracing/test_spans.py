@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from servers.operations.tracing import TracingError, TracingSettings, start_trac
 from servers.server.lifecycle import Server, ServerSettings
 from tests.servers.fronts.http.http_client import Reply, chat_bytes, request_bytes
 from tests.servers.fronts.http.kserve_requests import post
-from tests.servers.operations.tracing.collector import Collector, collecting, collecting_calls
+from tests.servers.operations.tracing.collector import Collector, collecting_calls
 from tests.servers.serving.served_graphs import COUNT_GRAPH, http_graph, make_registry, write_graph
 
 PASSING = """\
@@ -41,12 +41,6 @@ def _no_settings_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("OTEL_"):
             monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
-        yield collector
 
 
 class Traced:

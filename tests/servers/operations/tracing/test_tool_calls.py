@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from servers.config import find_graph
 from tests.checkout import ROOT
 from tests.servers.fronts.http.http_client import chat_bytes
-from tests.servers.operations.tracing.collector import Collector, collecting
+from tests.servers.operations.tracing.collector import Collector
 from tests.servers.operations.tracing.test_spans import traced
 
 GRAPH = ROOT / "examples" / "graphs" / "agent" / "graph.pbtxt"
@@ -21,12 +20,6 @@ def get_weather(city: str) -> str:
     """Get the weather of a city"""
     return f"{city}: 12 degrees and rainy"
 '''
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    with collecting() as collector:
-        yield collector
 
 
 @pytest.fixture
