@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import hashlib
 import hmac
 import logging
 import os
 import re
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, Self
+from typing import Final, NoReturn, Protocol, Self, cast
 
 from calculators.kit.file_threads import FilesNotAnsweringError, in_file_thread
+from calculators.kit.memory import return_free_memory
 from calculators.kit.requests.client_identity import (
     HIGHEST_PRIORITY,
     NORMAL_PRIORITY,
@@ -402,6 +404,176 @@ def _no_password() -> NoReturn:
 
 def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "not understood").lower().replace("_", " ")
+
+
+#: Handshakes of one listening socket at a time. One has 60 KiB, and takes a millisecond of the
+#: processor when its client is there.
+MOST_HANDSHAKES: Final = 512
+#: Memory is given back so many seconds after so many handshakes have failed.
+_TIDY_HANDSHAKES: Final = 128
+_TIDY_SECONDS: Final = 1.0
+_FED_BYTES: Final = 16 * 1024
+
+
+class Handshakes:
+    """The handshakes of TLS on a listening socket: bounded in time and number.
+
+    asyncio counts none: a client that sends half of one would have as many as there are
+    descriptors. One above the limit ends the oldest.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        *,
+        seconds: float,
+        closing_seconds: float,
+    ) -> None:
+        """``make``: makes the protocol of a connection whose handshake is done; ``seconds``: time
+        for a handshake; ``closing_seconds``: for the answer to the end of TLS.
+        """
+        self.make = make
+        self.context = context
+        self.seconds = seconds
+        self.closing_seconds = closing_seconds
+        self.is_closed = False
+        self._going_on: dict[_Handshake, None] = {}
+        self._failed = 0
+
+    def begin(self) -> asyncio.Protocol:
+        """The protocol factory of the listening socket."""
+        return _Handshake(self)
+
+    def abort(self) -> None:
+        """End those that are going on; none ends well from now on."""
+        self.is_closed = True
+        for handshake in list(self._going_on):
+            handshake.abort()
+
+    def add(self, handshake: _Handshake) -> None:
+        if len(self._going_on) >= MOST_HANDSHAKES:
+            next(iter(self._going_on)).abort()
+        self._going_on[handshake] = None
+
+    def discard(self, handshake: _Handshake, *, has_failed: bool) -> None:
+        self._going_on.pop(handshake, None)
+        self._failed += has_failed
+        if self._failed == _TIDY_HANDSHAKES and has_failed:
+            asyncio.get_running_loop().call_later(_TIDY_SECONDS, self._tidy)
+
+    def _tidy(self) -> None:
+        if len(self._going_on) >= _TIDY_HANDSHAKES:  # more will fail
+            asyncio.get_running_loop().call_later(_TIDY_SECONDS, self._tidy)
+            return
+        self._failed = 0
+        gc.collect()  # transports of TLS and their errors are in cycles
+        _ = asyncio.get_running_loop().run_in_executor(None, return_free_memory)
+
+
+class _Handshake(asyncio.Protocol):
+    """A connection until its handshake is done."""
+
+    def __init__(self, handshakes: Handshakes) -> None:
+        self._handshakes = handshakes
+        self._wire: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        #: What was read before TLS was there to read.
+        self._read = b""
+        self._is_over = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._wire = cast(asyncio.Transport, transport)
+        self._wire.pause_reading()  # uvloop reads once all the same
+        self._handshakes.add(self)
+        self._task = asyncio.get_running_loop().create_task(self._shake_hands(self._wire))
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over = True
+
+    def abort(self) -> None:
+        """End the connection."""
+        self._is_over = True
+        self._handshakes.discard(self, has_failed=True)
+        if self._wire is not None:
+            self._wire.abort()
+
+    async def _shake_hands(self, wire: asyncio.Transport) -> None:
+        early = _EarlyData()
+        loop = asyncio.get_running_loop()
+        starting = loop.create_task(
+            loop.start_tls(
+                wire,
+                early,
+                self._handshakes.context,
+                server_side=True,
+                ssl_handshake_timeout=self._handshakes.seconds,
+                ssl_shutdown_timeout=self._handshakes.closing_seconds,
+            )
+        )
+        opened = None
+        try:
+            # The first turn gives the connection to TLS, the second one begins the handshake.
+            for _ in range(2):
+                await asyncio.sleep(0)
+            if self._is_over:  # TLS would wait for what cannot come
+                starting.cancel()
+                return
+            if self._read:
+                _feed(cast(asyncio.BufferedProtocol, wire.get_protocol()), self._read)
+            opened = await starting
+            if wire.is_closing():  # uvloop then says that all is well
+                opened = None
+        except OSError:  # ssl.SSLError, TimeoutError and ConnectionError among them
+            wire.abort()
+        finally:
+            self._handshakes.discard(self, has_failed=opened is None)
+        if opened is not None and self._handshakes.is_closed:
+            opened.abort()
+        elif opened is not None and not early.is_lost:
+            early.pass_on(opened, self._handshakes.make())
+
+
+def _feed(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
+    """Give TLS what was read before it was there to read."""
+    for place in range(0, len(data), _FED_BYTES):
+        piece = data[place : place + _FED_BYTES]
+        memoryview(protocol.get_buffer(len(piece)))[: len(piece)] = piece
+        protocol.buffer_updated(len(piece))
+
+
+class _EarlyData(asyncio.Protocol):
+    """Keeps what a client sends right behind its handshake, for the connection's protocol.
+
+    Attributes:
+        is_lost: the connection has ended.
+    """
+
+    def __init__(self) -> None:
+        self._data: list[bytes] = []
+        self._has_eof = False
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self._data.append(data)
+
+    def eof_received(self) -> None:
+        self._has_eof = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+    def pass_on(self, wire: asyncio.Transport, protocol: asyncio.Protocol) -> None:
+        """Let ``protocol`` have the connection from its beginning."""
+        wire.set_protocol(protocol)
+        protocol.connection_made(wire)
+        for data in self._data:
+            protocol.data_received(data)
+        if self._has_eof:
+            protocol.eof_received()
 
 
 #: Paths that need no key: health, for probes without keys. A gRPC method is a path too.

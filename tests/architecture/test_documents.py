@@ -65,7 +65,7 @@ from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE
 from calculators.tensors.openvino.model import NUMBERS_ON_CPU
 from calculators.text.text_models import batch_runner, text_model
 from graph_runtime.engine.states import NODE_TRANSITIONS, RUN_TRANSITIONS
-from servers.access import KEY_FILE_BYTES, MAX_KEY
+from servers.access import KEY_FILE_BYTES, MAX_KEY, MOST_HANDSHAKES
 from servers.batch_work.inner_server import OUTAGE_SECONDS
 from servers.batch_work.worker import MOST_RUNS
 from servers.batches.batch_lines import LONGEST_ID, LONGEST_PATH
@@ -273,6 +273,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{grpc.handshake_seconds:g} s",
         f"{grpc.stall_seconds:g} s; {grpc.idle_seconds:g} s (`--stream_idle_timeout`)",
         f"{http.max_connections} (`--max_connections`); {grpc.max_calls}",
+        f"{MOST_HANDSHAKES}",
         f"{MAX_KEY} characters; {KEY_FILE_BYTES >> 20} MiB",
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
         f"{MOST_WARNINGS}; {MOST_LOGGED}",

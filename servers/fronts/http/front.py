@@ -6,13 +6,14 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import HttpVersion, StreamReader, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from multidict import CIMultiDictProxy
 
+from servers.access import Handshakes
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.http.connection import HttpConnection, RequestInHand
@@ -191,8 +192,10 @@ class HttpFront:
         handler: Handler,
         connections: Connections,
         listeners: list[asyncio.Server],
+        handshakes: Handshakes | None,
     ) -> None:
         self._handler = handler
+        self._handshakes = handshakes
         self._connections = connections
         self._listeners = listeners
         self._addresses = [
@@ -240,6 +243,8 @@ class HttpFront:
     async def close(self) -> None:
         """Close everything now; requests in progress are cancelled."""
         await self.stop_accepting()
+        if self._handshakes is not None:
+            self._handshakes.abort()
         tasks = [exchange.task for exchange in self._connections.exchanges()]
         for connection in self._connections.all():
             connection.abort()
@@ -281,18 +286,27 @@ async def start_front(
     handler = Handler(data_plane, settings, journal, document, metrics, room, views, batches)
     manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
+    make = connections.make
+    handshakes = None
+    if settings.tls is not None:
+        handshakes = Handshakes(
+            connections.make,
+            settings.tls.context,
+            seconds=settings.header_seconds,
+            closing_seconds=settings.stall_seconds,
+        )
+        make = handshakes.begin
     listeners: list[asyncio.Server] = []
     port = settings.port
     try:
         for host in settings.hosts:
             listener = await loop.create_server(
-                connections.make,
+                make,
                 host,
                 port,
                 backlog=_BACKLOG,
                 reuse_address=True,
                 reuse_port=settings.shares_port or None,
-                **_tls_arguments(settings),
             )
             listeners.append(listener)
             port = listener.sockets[0].getsockname()[1]
@@ -300,14 +314,4 @@ async def start_front(
         for listener in listeners:
             listener.close()
         raise
-    return HttpFront(handler, connections, listeners)
-
-
-def _tls_arguments(settings: HttpSettings) -> dict[str, Any]:
-    if settings.tls is None:
-        return {}
-    return {
-        "ssl": settings.tls.context,
-        "ssl_handshake_timeout": settings.header_seconds,
-        "ssl_shutdown_timeout": settings.stall_seconds,
-    }
+    return HttpFront(handler, connections, listeners, handshakes)

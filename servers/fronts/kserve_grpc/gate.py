@@ -24,8 +24,9 @@ import itertools
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ from calculators.kit.child_process.owned_folder import OwnedFolder
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
-from servers.access import identity_of_peer
+from servers.access import Handshakes, identity_of_peer
 from servers.fronts.body_room import SLOW_SECONDS, SMALL, BodyHold, BodyRoom
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 
@@ -107,6 +108,7 @@ class Gate:
         self._numbers = itertools.count(1)
         self._connections: dict[str, _Connection] = {}
         self._listeners: list[asyncio.Server] = []
+        self._handshakes: Handshakes | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def bind(self, hosts: tuple[str, ...], port: int) -> list[tuple[str, int]]:
@@ -118,18 +120,20 @@ class Gate:
         loop = asyncio.get_running_loop()
         addresses: list[tuple[str, int]] = []
         settings = self._settings
-        tls: dict[str, Any] = {}
+        make: Callable[[], asyncio.Protocol] = lambda: _Connection(self)  # noqa: E731
         if settings.tls is not None:
-            tls = {
-                # TLS ends here: the gate reads the heads of frames, which it cannot do in encrypted
-                # bytes (decision 0087).
-                "ssl": settings.tls.grpc_context,
-                "ssl_handshake_timeout": settings.handshake_seconds,
-                "ssl_shutdown_timeout": settings.handshake_seconds,
-            }
+            # TLS ends here: the gate reads the heads of frames, which it cannot do in encrypted
+            # bytes (decision 0087).
+            self._handshakes = Handshakes(
+                make,
+                settings.tls.grpc_context,
+                seconds=settings.handshake_seconds,
+                closing_seconds=settings.handshake_seconds,
+            )
+            make = self._handshakes.begin
         for host in hosts:
             listener = await loop.create_server(
-                lambda: _Connection(self),
+                make,
                 host,
                 port,
                 backlog=_BACKLOG,
@@ -138,7 +142,6 @@ class Gate:
                 # effect, since grpcio does not listen on the port any more (decision 0087).
                 reuse_port=settings.shares_port or None,
                 start_serving=False,
-                **tls,
             )
             self._listeners.append(listener)
             port = listener.sockets[0].getsockname()[1]
@@ -162,6 +165,8 @@ class Gate:
         self.stop_accepting()
         if self._timer is not None:
             self._timer.cancel()
+        if self._handshakes is not None:
+            self._handshakes.abort()
         while self._connections:
             for connection in list(self._connections.values()):
                 connection.abort()

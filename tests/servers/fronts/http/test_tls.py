@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
 import ssl
@@ -14,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload
+from servers import access
 from servers.access import TlsFiles
 from servers.fronts.http import HttpFront
+from tests.patience import PATIENCE
 from tests.servers.certificates import Authority, authority
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang
@@ -255,5 +258,66 @@ def test_a_slow_reader_gets_the_end_of_its_answer(run: Run, signer: Authority) -
         async with serving(plane, tls=tls, linger_seconds=0.1) as front:
             found = await asyncio.to_thread(read_slowly, front.addresses[0])
             assert found.endswith(answer.encode())
+
+    run(scenario())
+
+
+def test_handshakes_that_clients_leave_half_done_are_bounded(
+    run: Run, signer: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+    monkeypatch.setattr(access, "MOST_HANDSHAKES", 8)
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), tls=tls, header_seconds=PATIENCE) as front:
+            address = front.addresses[0]
+            half = [await asyncio.open_connection(*address) for _ in range(20)]
+            # The oldest are ended; the others have their time.
+            for reader, _ in half[:12]:
+                assert await reader.read() == b""
+            assert not any(reader.at_eof() for reader, _ in half[12:])
+            async with secured(front, client_context(signer)) as client:
+                assert (await client.ask(chat_bytes())).status == 200
+            for _, writer in half:
+                writer.close()
+
+    run(scenario())
+
+
+def test_a_client_cannot_negotiate_again(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), tls=tls) as front:
+            host, port = front.addresses[0]
+            # OpenSSL's own client: Python's cannot ask.
+            asking = await asyncio.create_subprocess_exec(
+                *("openssl", "s_client", "-tls1_2", "-connect", f"{host}:{port}"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            said, _ = await asking.communicate(b"R\n")
+            assert b"RENEGOTIATING" in said
+            assert b"no renegotiation" in said
+            async with secured(front, client_context(signer)) as client:
+                assert (await client.ask(chat_bytes())).status == 200
+
+    run(scenario())
+
+
+def test_a_client_may_close_without_the_end_of_tls(run: Run, signer: Authority) -> None:
+    tls = TlsFiles(*signer.issue(signer.file.parent, "server"))
+
+    async def scenario() -> None:
+        async with serving(FakeDataPlane(), tls=tls) as front:
+            for _ in range(3):
+                async with secured(front, client_context(signer)) as client:
+                    assert (await client.ask(chat_bytes())).status == 200
+                    wire = client.writer.get_extra_info("socket")
+                    # The end of TCP, and nothing of TLS before it.
+                    with socket.socket(fileno=os.dup(wire.fileno())) as same:
+                        same.shutdown(socket.SHUT_WR)
+                    assert await client.reader.read() == b""
 
     run(scenario())
