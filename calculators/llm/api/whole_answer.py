@@ -74,6 +74,8 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
         id=str(body.get("id") or new_answer_id(api)),
         created=int(body.get("created") or body.get("created_at") or time.time()),
         n=len(choices),
+        # A completion has a prompt. The graph has read it, and no event repeats it.
+        prompts=("",) if api is Api.COMPLETIONS else (),
         stream=True,
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
