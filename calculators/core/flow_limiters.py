@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from calculators.core.headers import copy_headers
 from calculators.core.timeline import ValueOverTime
@@ -20,6 +19,7 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 
 
 class FlowLimiterCalculator(Calculator):
@@ -62,7 +62,7 @@ class FlowLimiterCalculator(Calculator):
     Source: MediaPipe ``calculators/core/flow_limiter_calculator.cc``.
     """
 
-    options = Options("mediapipe.FlowLimiterCalculatorOptions")
+    options = Options(messages.FlowLimiterCalculatorOptions)
     settles_outputs = True
 
     @classmethod
@@ -82,7 +82,7 @@ class FlowLimiterCalculator(Calculator):
         contract.process_timestamp_bounds = True
 
     def open(self, cc: CalculatorContext) -> None:
-        settings: Any = type(self.options)()
+        settings = type(self.options)()
         settings.CopyFrom(self.options)
         sides = cc.input_side_packets
         if sides.has_tag("OPTIONS"):

@@ -23,6 +23,7 @@ from graph_runtime import (
     parse_tag_index,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 
 # GateCalculatorOptions.GateState
 _UNINITIALIZED, _ALLOW, _DISALLOW = 1, 2, 3
@@ -59,7 +60,7 @@ class GateCalculator(Calculator):
     Source: MediaPipe ``calculators/core/gate_calculator.cc``.
     """
 
-    options = Options("mediapipe.GateCalculatorOptions")
+    options = Options(messages.GateCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -159,11 +160,11 @@ class BypassCalculator(Calculator):
     Source: MediaPipe ``calculators/core/bypass_calculator.cc``.
     """
 
-    options = Options("mediapipe.BypassCalculatorOptions")
+    options = Options(messages.BypassCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        options = contract.options("mediapipe.BypassCalculatorOptions")
+        options = contract.options(messages.BypassCalculatorOptions)
         contract.require(
             len(options.pass_input_stream) == len(options.pass_output_stream),
             f"there are {len(options.pass_input_stream)} pass_input_stream and "
@@ -196,7 +197,9 @@ class BypassCalculator(Calculator):
             output.close()
 
 
-def _pairs(options: Any) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+def _pairs(
+    options: messages.BypassCalculatorOptions,
+) -> list[tuple[tuple[str, int], tuple[str, int]]]:
     """The (tag, index) of each input to pass, and of its output."""
     return [
         (parse_tag_index(source), parse_tag_index(target))

@@ -16,6 +16,7 @@ from graph_runtime import (
     Out,
     SideIn,
 )
+from protos import messages
 
 
 class MatrixMultiplyCalculator(Calculator):
@@ -160,7 +161,7 @@ class QuantizeFloatVectorCalculator(Calculator):
 
     numbers = In[list[float]]("FLOAT_VECTOR")
     encoded = Out[bytes]("ENCODED")
-    options = Options("mediapipe.QuantizeFloatVectorCalculatorOptions")
+    options = Options(messages.QuantizeFloatVectorCalculatorOptions)
 
     timestamp_offset = None
 
@@ -234,7 +235,7 @@ class DequantizeByteArrayCalculator(Calculator):
 
     encoded = In[bytes]("ENCODED")
     numbers = Out[list[float]]("FLOAT_VECTOR")
-    options = Options("mediapipe.DequantizeByteArrayCalculatorOptions")
+    options = Options(messages.DequantizeByteArrayCalculatorOptions)
 
     timestamp_offset = None
 

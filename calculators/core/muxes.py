@@ -23,6 +23,7 @@ from graph_runtime import (
     Timestamp,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 
 
 class MuxCalculator(Calculator):
@@ -110,7 +111,7 @@ class ImmediateMuxCalculator(Calculator):
     Source: MediaPipe ``calculators/core/immediate_mux_calculator.cc``.
     """
 
-    options = Options("mediapipe.ImmediateMuxCalculatorOptions")
+    options = Options(messages.ImmediateMuxCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -125,7 +126,7 @@ class ImmediateMuxCalculator(Calculator):
         for index in range(len(inputs)):
             inputs[index].set_same_as(output)
         contract.process_timestamp_bounds = contract.options(
-            "mediapipe.ImmediateMuxCalculatorOptions"
+            messages.ImmediateMuxCalculatorOptions
         ).process_timestamp_bounds
         contract.timestamp_offset = None if contract.process_timestamp_bounds else 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 from calculators.core.headers import VideoHeader
 from graph_runtime import (
@@ -26,6 +26,7 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 
 
 @dataclass(frozen=True)
@@ -323,7 +324,7 @@ class PacketResamplerCalculator(Calculator):
     Source: MediaPipe ``calculators/core/packet_resampler_calculator.h``.
     """
 
-    options = Options("mediapipe.PacketResamplerCalculatorOptions")
+    options = Options(messages.PacketResamplerCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -333,7 +334,7 @@ class PacketResamplerCalculator(Calculator):
         outputs["DATA" if outputs.has_tag("DATA") else 0].set_same_as(data)
         inputs["VIDEO_HEADER"].set(VideoHeader).optional()
         outputs["VIDEO_HEADER"].set(VideoHeader).optional()
-        jitter = contract.options("mediapipe.PacketResamplerCalculatorOptions").jitter
+        jitter = contract.options(messages.PacketResamplerCalculatorOptions).jitter
         if jitter:
             contract.require(0 < jitter <= 1, f"jitter is {jitter}; it must be in 0 < jitter <= 1")
             sides["SEED"].set(str)
@@ -341,7 +342,7 @@ class PacketResamplerCalculator(Calculator):
             sides["SEED"].set(str).optional()
 
     def open(self, cc: CalculatorContext) -> None:
-        self._settings: Any = self.options
+        self._settings = self.options
         if cc.input_side_packets.has_tag("OPTIONS"):
             self._settings = merge_options(self.options, cc.input_side_packets["OPTIONS"].value)
         self._input_key: str | int = "DATA" if cc.inputs.has_tag("DATA") else 0

@@ -24,6 +24,7 @@ from graph_runtime import (
     merge_options,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 
 
 class PacketClonerCalculator(Calculator):
@@ -51,7 +52,7 @@ class PacketClonerCalculator(Calculator):
     Source: MediaPipe ``calculators/core/packet_cloner_calculator.cc``.
     """
 
-    options = Options("mediapipe.PacketClonerCalculatorOptions")
+    options = Options(messages.PacketClonerCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -178,7 +179,7 @@ class SequenceShiftCalculator(Calculator):
     input = In[Any]()
     offset = SideIn[int]("PACKET_OFFSET", optional=True)
     output = Out[Any](same_as=input)
-    options = Options("mediapipe.SequenceShiftCalculatorOptions")
+    options = Options(messages.SequenceShiftCalculatorOptions)
 
     timestamp_offset = None
 
@@ -375,7 +376,7 @@ class PacketThinnerCalculator(Calculator):
     Source: MediaPipe ``calculators/core/packet_thinner_calculator.cc``.
     """
 
-    options = Options("mediapipe.PacketThinnerCalculatorOptions")
+    options = Options(messages.PacketThinnerCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -385,7 +386,7 @@ class PacketThinnerCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         sides = cc.input_side_packets
-        options: Any = self.options
+        options = self.options
         if sides.has_tag("OPTIONS"):
             options = merge_options(options, sides["OPTIONS"].value)
         self._is_async = options.thinner_type == _ASYNC

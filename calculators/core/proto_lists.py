@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from calculators.core.vectors import SplitRanges
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Options, Out
+from protos import messages
 
 
 @runtime_checkable
@@ -81,7 +82,7 @@ class ConcatenateProtoListCalculator(ProtoListCalculator):
 
     inputs = In[Any](multiple=True)
     output = Out[Any](same_as=inputs)
-    options = Options("mediapipe.ConcatenateVectorCalculatorOptions")
+    options = Options(messages.ConcatenateVectorCalculatorOptions)
 
     @classmethod
     def update_contract(cls, contract: CalculatorContract) -> None:
@@ -140,11 +141,11 @@ class SplitProtoListCalculator(ProtoListCalculator):
     Source: MediaPipe ``calculators/core/split_proto_list_calculator.cc``.
     """
 
-    options = Options("mediapipe.SplitVectorCalculatorOptions")
+    options = Options(messages.SplitVectorCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        SplitRanges.of(contract.options("mediapipe.SplitVectorCalculatorOptions")).check(contract)
+        SplitRanges.of(contract.options(messages.SplitVectorCalculatorOptions)).check(contract)
         contract.inputs[0].set_any()
         for index in range(len(contract.outputs)):
             contract.outputs[index].set_any()

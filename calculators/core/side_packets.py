@@ -20,6 +20,7 @@ from graph_runtime import (
     Stop,
     Timestamp,
 )
+from protos import messages
 
 
 def require_one_place(contract: CalculatorContract, tag: str) -> None:
@@ -71,11 +72,11 @@ class ConstantSidePacketCalculator(Calculator):
     Source: MediaPipe ``calculators/core/constant_side_packet_calculator.cc``.
     """
 
-    options = Options("mediapipe.ConstantSidePacketCalculatorOptions")
+    options = Options(messages.ConstantSidePacketCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        constants = contract.options("mediapipe.ConstantSidePacketCalculatorOptions").packet
+        constants = contract.options(messages.ConstantSidePacketCalculatorOptions).packet
         outputs = contract.output_side_packets
         count = outputs.num_entries("PACKET")
         contract.require(
@@ -355,7 +356,7 @@ class MediaPipeInternalSidePacketToPacketStreamCalculator(Calculator):
         raise Stop
 
 
-_STREAMS_OPTIONS = "mediapipe.SidePacketsToStreamsCalculatorOptions"
+_STREAMS_OPTIONS = messages.SidePacketsToStreamsCalculatorOptions
 # SidePacketsToStreamsCalculatorOptions.SetTimestampMode
 _VECTOR_INDEX, _PRE_STREAM, _WHOLE_STREAM, _NONE = range(4)
 

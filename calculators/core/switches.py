@@ -27,9 +27,10 @@ from graph_runtime import (
     parse_tag_index,
 )
 from graph_runtime import timestamp as ts
+from protos import messages
 from protos.pool import find_extension
 
-OPTIONS = "mediapipe.SwitchContainerOptions"
+OPTIONS = messages.SwitchContainerOptions
 
 _CHANNEL_TAG = re.compile(r"C([0-9]+)__(.*)\Z")
 
@@ -69,7 +70,7 @@ def declare_channels(common: Any, by_channel: Any) -> None:
                     by_channel[key].set_same_as(common_type)
 
 
-def first_channel(cc: CalculatorContext, options: Any) -> int:
+def first_channel(cc: CalculatorContext, options: messages.SwitchContainerOptions) -> int:
     """The channel that options and side packets choose, in ``open``; 0 by default."""
     channel = 0
     if options.HasField("enable"):
@@ -370,7 +371,7 @@ def switch_container(context: SubgraphContext) -> Any:
     return config
 
 
-def _check(node: Any, options: Any) -> None:
+def _check(node: Any, options: messages.SwitchContainerOptions) -> None:
     if options.HasField("select") and options.HasField("enable"):
         raise GraphConfigError(
             "Only one of SwitchContainer options 'enable' and 'select' can be specified"
@@ -406,7 +407,9 @@ def _stream(place: tuple[str, int], name: str) -> str:
     return f"{tag}:{index}:{name}" if index else f"{tag}:{name}"
 
 
-def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
+def _add_sequencer(
+    config: Any, name: str, inputs: Ports, options: messages.SwitchContainerOptions
+) -> str:
     """Add a node that puts a selection into the order of the inputs; returns its output's name."""
     node = config.node.add(calculator="PacketSequencerCalculator")
     if not options.async_selection:
@@ -422,7 +425,11 @@ def _add_sequencer(config: Any, name: str, inputs: Ports, options: Any) -> str:
 
 
 def _add_switch(
-    config: Any, calculator: str, selectors: list[str], options: Any, container: Any
+    config: Any,
+    calculator: str,
+    selectors: list[str],
+    options: messages.SwitchContainerOptions,
+    container: Any,
 ) -> Any:
     """Add the demux or mux node, with all inputs that can select the channel.
 
@@ -433,7 +440,7 @@ def _add_switch(
     own_options = type(options)()
     own_options.CopyFrom(options)
     own_options.ClearField("contained_node")
-    extension = find_extension(f"{OPTIONS}.ext")
+    extension = find_extension(f"{OPTIONS.DESCRIPTOR.full_name}.ext")
     if container.options.HasExtension(extension):
         node.options.Extensions[extension].CopyFrom(own_options)
     else:

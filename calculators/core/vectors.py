@@ -21,6 +21,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 
 class VectorCalculator(Calculator):
@@ -85,11 +86,11 @@ class ClipVectorSizeCalculator(VectorCalculator):
     Source: MediaPipe ``calculators/core/clip_vector_size_calculator.h``.
     """
 
-    options = Options("mediapipe.ClipVectorSizeCalculatorOptions")
+    options = Options(messages.ClipVectorSizeCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        limit = contract.options("mediapipe.ClipVectorSizeCalculatorOptions").max_vec_size
+        limit = contract.options(messages.ClipVectorSizeCalculatorOptions).max_vec_size
         contract.require(limit >= 1, _too_small(limit))
         contract.inputs[0].set(cls.list_type())
         contract.outputs[0].set(cls.list_type())
@@ -141,7 +142,7 @@ class ConcatenateVectorCalculator(VectorCalculator):
     Source: MediaPipe ``calculators/core/concatenate_vector_calculator.h``.
     """
 
-    options = Options("mediapipe.ConcatenateVectorCalculatorOptions")
+    options = Options(messages.ConcatenateVectorCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -203,7 +204,7 @@ class SplitRanges:
     sends_elements: bool
 
     @staticmethod
-    def of(options: Any) -> SplitRanges:
+    def of(options: messages.SplitVectorCalculatorOptions) -> SplitRanges:
         """Read a ``SplitVectorCalculatorOptions`` message."""
         return SplitRanges(
             tuple((each.begin, each.end) for each in options.ranges),
@@ -305,11 +306,11 @@ class SplitVectorCalculator(VectorCalculator):
     Source: MediaPipe ``calculators/core/split_vector_calculator.h``.
     """
 
-    options = Options("mediapipe.SplitVectorCalculatorOptions")
+    options = Options(messages.SplitVectorCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        ranges = SplitRanges.of(contract.options("mediapipe.SplitVectorCalculatorOptions"))
+        ranges = SplitRanges.of(contract.options(messages.SplitVectorCalculatorOptions))
         ranges.check(contract)
         contract.inputs[0].set(cls.list_type())
         for index in range(len(contract.outputs)):
@@ -375,7 +376,7 @@ class GetVectorItemCalculator(VectorCalculator):
     Source: MediaPipe ``calculators/core/get_vector_item_calculator.h``.
     """
 
-    options = Options("mediapipe.GetVectorItemCalculatorOptions")
+    options = Options(messages.GetVectorItemCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:

@@ -1,6 +1,6 @@
 """The node types of families that are imported when a graph names one of them.
 
-Made by `python -m calculators.kit.write_family_names`; do not edit.
+Made by `python -m tests.calculators.family_names`; do not edit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Final
 
 #: Calculators and subgraphs, by the family's package.
 NAMES: Final[Mapping[str, frozenset[str]]] = {
-    "calculators.language.answer_cache": frozenset({"AnswerCacheCalculator"}),
     "calculators.core": frozenset(
         {
             "AddHeaderCalculator",
@@ -145,12 +144,6 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "VectorSizeCalculator",
         }
     ),
-    "calculators.language.ensemble": frozenset(
-        {
-            "CommonAnswerCalculator",
-            "JudgeCalculator",
-        }
-    ),
     "calculators.images.image": frozenset(
         {
             "AnnotationOverlayCalculator",
@@ -175,19 +168,14 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "ToImageCalculator",
         }
     ),
+    "calculators.language.answer_cache": frozenset({"AnswerCacheCalculator"}),
+    "calculators.language.ensemble": frozenset(
+        {
+            "CommonAnswerCalculator",
+            "JudgeCalculator",
+        }
+    ),
     "calculators.language.moderation": frozenset({"ModerationCalculator"}),
-    "calculators.tensors.openvino": frozenset(
-        {
-            "OpenVINOInferenceCalculator",
-            "OpenVINOModelServerSessionCalculator",
-        }
-    ),
-    "calculators.tensors.python": frozenset(
-        {
-            "PyTensorOvTensorConverterCalculator",
-            "PythonExecutorCalculator",
-        }
-    ),
     "calculators.language.redaction": frozenset({"RedactCalculator"}),
     "calculators.language.retrieval": frozenset({"RetrievalCalculator"}),
     "calculators.language.routing": frozenset(
@@ -202,6 +190,18 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
         {
             "OfferToolsCalculator",
             "ToolsCalculator",
+        }
+    ),
+    "calculators.tensors.openvino": frozenset(
+        {
+            "OpenVINOInferenceCalculator",
+            "OpenVINOModelServerSessionCalculator",
+        }
+    ),
+    "calculators.tensors.python": frozenset(
+        {
+            "PyTensorOvTensorConverterCalculator",
+            "PythonExecutorCalculator",
         }
     ),
     "calculators.vision": frozenset(

@@ -31,8 +31,8 @@ from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer
 from calculators.language.generation_request import GenerationRequest
 from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
-from calculators.llm.options import OPTIONS_TYPE
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out, SideIn
+from protos import messages
 
 
 class GenerationResponseWriterCalculator(Calculator):
@@ -253,7 +253,9 @@ class LLMCalculator(Calculator):
     def open(self, cc: CalculatorContext) -> None:
         self._node = cc.node_name
         self._model: LanguageModel = node_resource(cc, self.resources, "LLM")
-        self._first_token_seconds: float = cc.options(OPTIONS_TYPE).first_token_seconds
+        self._first_token_seconds: float = cc.options(
+            messages.LLMCalculatorOptions
+        ).first_token_seconds
         #: Requests that wait for the end of the answer before theirs.
         self._waiting: deque[GenerationRequest] = deque()
         self._request: GenerationRequest | None = None

@@ -12,8 +12,8 @@ from calculators.kit.tasks.model_config import has_safetensors, is_language_mode
 from calculators.kit.tasks.task import ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.engine import ENVIRONMENT
-from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.task_options import LlmSettings, TextGenerationOptions
+from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -95,14 +95,17 @@ class TextGenerationTask(Task):
 
         return first_messages(node, settings)
 
-    def further_names(self, config: Any) -> Iterable[str]:
+    def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Yield the name of each LoRA adapter of each node, as the options have it."""
         from graph_runtime import GraphError, find_options, has_options
 
         for node in config.node:
             try:
-                if has_options(node, OPTIONS_TYPE):
-                    yield from (each.name for each in find_options(node, OPTIONS_TYPE).adapters)
+                if has_options(node, messages.LLMCalculatorOptions):
+                    yield from (
+                        each.name
+                        for each in find_options(node, messages.LLMCalculatorOptions).adapters
+                    )
             except GraphError:  # reported when the graph is loaded
                 continue
 

@@ -29,6 +29,7 @@ from calculators.vision.landmarks.landmarks import (
 from calculators.vision.messages import message_type
 from calculators.vision.regions import SMALLEST, take_one_rect_tag
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 Connections = tuple[tuple[int, int], ...]
 
@@ -211,10 +212,10 @@ def new_render_data() -> Any:
     return message_type("RenderData")()
 
 
-_LANDMARKS = "mediapipe.LandmarksToRenderDataCalculatorOptions"
-_RECT = "mediapipe.RectToRenderDataCalculatorOptions"
-_SCALE = "mediapipe.RectToRenderScaleCalculatorOptions"
-_LABELS = "mediapipe.LabelsToRenderDataCalculatorOptions"
+_LANDMARKS = messages.LandmarksToRenderDataCalculatorOptions
+_RECT = messages.RectToRenderDataCalculatorOptions
+_SCALE = messages.RectToRenderScaleCalculatorOptions
+_LABELS = messages.LabelsToRenderDataCalculatorOptions
 _BOTTOM_LEFT = 1
 
 

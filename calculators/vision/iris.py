@@ -22,11 +22,12 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 Floats = npt.NDArray[np.float32]
 
-_DEPTH = "mediapipe.IrisToDepthCalculatorOptions"
-_RENDER = "mediapipe.IrisToRenderDataCalculatorOptions"
+_DEPTH = messages.IrisToDepthCalculatorOptions
+_RENDER = messages.IrisToRenderDataCalculatorOptions
 #: The landmarks of both irises; of each the centre, right, top, left and bottom.
 _COUNT: Final = 10
 #: The places of centre, top, bottom, left and right.

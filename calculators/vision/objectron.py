@@ -30,6 +30,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,8 +91,8 @@ def _fitted(points: Floats) -> BoxInSpace:
     return BoxInSpace(points, solution[:3].T, solution[3], scale)
 
 
-_LIFT = "mediapipe.Lift2DFrameAnnotationTo3DCalculatorOptions"
-_RECT = "mediapipe.FrameAnnotationToRectCalculatorOptions"
+_LIFT = messages.Lift2DFrameAnnotationTo3DCalculatorOptions
+_RECT = messages.FrameAnnotationToRectCalculatorOptions
 
 
 class LandmarksToFrameAnnotationCalculator(Calculator):
@@ -282,7 +283,7 @@ FRAME_ANNOTATIONS: tuple[type[Calculator], ...] = (
 )
 
 
-_OPTIONS = "mediapipe.FilterDetectionCalculatorOptions"
+_OPTIONS = messages.FilterDetectionCalculatorOptions
 _SIDES: Final = ("LABELS", "LABELS_CSV", "LABEL_MAP")
 
 

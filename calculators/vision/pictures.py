@@ -20,8 +20,9 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
-_OPTIONS = "mediapipe.ImageCroppingCalculatorOptions"
+_OPTIONS = messages.ImageCroppingCalculatorOptions
 _REPLICATE = 2
 
 
@@ -139,7 +140,7 @@ class ImageCroppingCalculator(Calculator):
         return ImageFrame.owning(frame.image_format, found)
 
 
-_WARP = "mediapipe.WarpAffineCalculatorOptions"
+_WARP = messages.WarpAffineCalculatorOptions
 _ZERO, _CUBIC = 1, 2
 #: Smaller determinants are taken for 0, as by Eigen.
 _SMALLEST: Final = 2.220446049250313e-16
@@ -228,7 +229,12 @@ class WarpAffineCalculator(Calculator):
         cc.outputs["IMAGE"].add(_warped(frame, matrix, size, self.options), cc.time)
 
 
-def _warped(frame: ImageFrame, matrix: Any, size: tuple[int, int], options: Any) -> ImageFrame:
+def _warped(
+    frame: ImageFrame,
+    matrix: Any,
+    size: tuple[int, int],
+    options: messages.WarpAffineCalculatorOptions,
+) -> ImageFrame:
     cv2 = opencv()
     to_input = np.array([[frame.width], [frame.height]], np.float32)
     to_output = np.array([size[0], size[1], 1], np.float32)
@@ -261,7 +267,7 @@ MATRIX_CALCULATORS: tuple[type[Calculator], ...] = (
 )
 
 
-_ALPHA = "mediapipe.SetAlphaCalculatorOptions"
+_ALPHA = messages.SetAlphaCalculatorOptions
 #: Formats by tag, and OpenCV's word for a conversion by tags.
 _INPUTS: Final = {
     "RGBA_IN": ImageFormat.SRGBA,

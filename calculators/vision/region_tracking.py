@@ -24,8 +24,9 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
-_ASSOCIATION_OPTIONS = "mediapipe.AssociationCalculatorOptions"
+_ASSOCIATION_OPTIONS = messages.AssociationCalculatorOptions
 _SIDES = ("x_center", "y_center", "width", "height")
 
 Box = tuple[float, float, float, float]
@@ -183,7 +184,7 @@ ASSOCIATIONS: tuple[type[Calculator], ...] = (
 )
 
 
-_TRACKING_OPTIONS = "mediapipe.RoiTrackingCalculatorOptions"
+_TRACKING_OPTIONS = messages.RoiTrackingCalculatorOptions
 
 
 class _PixelRect(NamedTuple):
@@ -321,7 +322,7 @@ def _contains(rect: _PixelRect, points: Floats, margin: float) -> bool:
     return bool((np.abs(turned) < half).all())
 
 
-_SIZE_OPTIONS = "mediapipe.CollectionHasMinSizeCalculatorOptions"
+_SIZE_OPTIONS = messages.CollectionHasMinSizeCalculatorOptions
 
 
 class CollectionHasMinSizeCalculator(Calculator):

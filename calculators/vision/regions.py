@@ -26,6 +26,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 RECT_TAGS: Final = ("NORM_RECT", "RECT", "NORM_RECTS", "RECTS")
 
@@ -55,7 +56,7 @@ def normalize_radians(angle: float) -> float:
     return angle - 2 * math.pi * math.floor((angle + math.pi) / (2 * math.pi))
 
 
-_DETECTIONS_OPTIONS = "mediapipe.DetectionsToRectsCalculatorOptions"
+_DETECTIONS_OPTIONS = messages.DetectionsToRectsCalculatorOptions
 # LocationData.Format
 _BOUNDING_BOX, _RELATIVE_BOUNDING_BOX = 1, 2
 _USE_KEYPOINTS = 2
@@ -375,7 +376,7 @@ DETECTIONS_TO_RECTS: tuple[type[Calculator], ...] = (
 )
 
 
-_DETECTION = "mediapipe.LandmarksToDetectionCalculatorOptions"
+_DETECTION = messages.LandmarksToDetectionCalculatorOptions
 #: Joints of the palm and the first joints of the fingers, of a hand's 21 landmarks.
 _PALM = np.array([0, 1, 2, 3, 5, 6, 9, 10, 13, 14, 17, 18])
 _HAND = 21
@@ -534,7 +535,7 @@ LANDMARKS_TO_RECTS: tuple[type[Calculator], ...] = (
 )
 
 
-_TRANSFORMATION_OPTIONS = "mediapipe.RectTransformationCalculatorOptions"
+_TRANSFORMATION_OPTIONS = messages.RectTransformationCalculatorOptions
 
 
 class RectTransformationCalculator(Calculator):
@@ -581,11 +582,14 @@ class RectTransformationCalculator(Calculator):
         )
         contract.outputs[0].set(rect_type(tag))
         options = contract.options(_TRANSFORMATION_OPTIONS)
-        for one, other in (("rotation", "rotation_degrees"), ("square_long", "square_short")):
-            contract.require(
-                not (options.HasField(one) and options.HasField(other)),
-                f"{one} and {other} exclude each other",
-            )
+        contract.require(
+            not (options.HasField("rotation") and options.HasField("rotation_degrees")),
+            "rotation and rotation_degrees exclude each other",
+        )
+        contract.require(
+            not (options.HasField("square_long") and options.HasField("square_short")),
+            "square_long and square_short exclude each other",
+        )
         contract.timestamp_offset = 0
 
     def open(self, cc: CalculatorContext) -> None:

@@ -21,10 +21,11 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
-_SEGMENTATION = "mediapipe.TensorsToSegmentationCalculatorOptions"
-_SMOOTHING = "mediapipe.SegmentationSmoothingCalculatorOptions"
-_RECOLOR = "mediapipe.RecolorCalculatorOptions"
+_SEGMENTATION = messages.TensorsToSegmentationCalculatorOptions
+_SMOOTHING = messages.SegmentationSmoothingCalculatorOptions
+_RECOLOR = messages.RecolorCalculatorOptions
 _SIGMOID, _SOFTMAX = 1, 2
 _ALPHA = 2
 #: Coefficients of uncertainty by the squared distance from 0.5, the highest power first.

@@ -30,6 +30,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 Doubles = npt.NDArray[np.float64]
 
@@ -144,7 +145,7 @@ class RelativeVelocity:
         return self._low_pass.apply(values, alpha)
 
 
-_LANDMARKS_OPTIONS = "mediapipe.LandmarksSmoothingCalculatorOptions"
+_LANDMARKS_OPTIONS = messages.LandmarksSmoothingCalculatorOptions
 
 
 class _Filter(Protocol):
@@ -209,7 +210,9 @@ class LandmarksSmoothingCalculator(Calculator):
 
     def open(self, cc: CalculatorContext) -> None:
         self._tag = "NORM_LANDMARKS" if cc.inputs.has_tag("NORM_LANDMARKS") else "LANDMARKS"
-        self._kind = self.options.WhichOneof("filter_options")
+        kind = self.options.WhichOneof("filter_options")
+        assert kind is not None, "the contract asks for one"
+        self._kind = kind
         self._settings = getattr(self.options, self._kind)
         self._make = _maker(self._kind, self._settings)
         self._filter: _Filter | None = None
@@ -281,7 +284,7 @@ def _maker(kind: str, settings: Any) -> Callable[[int], _Filter] | None:
     return None
 
 
-_VISIBILITY_OPTIONS = "mediapipe.VisibilitySmoothingCalculatorOptions"
+_VISIBILITY_OPTIONS = messages.VisibilitySmoothingCalculatorOptions
 
 
 class VisibilitySmoothingCalculator(Calculator):

@@ -20,8 +20,9 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
-_CONVERTER_OPTIONS = "mediapipe.TfLiteConverterCalculatorOptions"
+_CONVERTER_OPTIONS = messages.TfLiteConverterCalculatorOptions
 
 
 class TfLiteConverterCalculator(Calculator):
@@ -92,7 +93,7 @@ class TfLiteConverterCalculator(Calculator):
         return values * np.float32((high - low) / 255) + np.float32(low)
 
 
-_DETECTIONS_OPTIONS = "mediapipe.TfLiteTensorsToDetectionsCalculatorOptions"
+_DETECTIONS_OPTIONS = messages.TfLiteTensorsToDetectionsCalculatorOptions
 
 
 class TfLiteTensorsToDetectionsCalculator(FixedOrderDetector):
@@ -129,11 +130,10 @@ class TfLiteTensorsToDetectionsCalculator(FixedOrderDetector):
     """
 
     options = Options(_DETECTIONS_OPTIONS)
-    options_type = _DETECTIONS_OPTIONS
     is_filtered = True
 
 
-_SEGMENTATION_OPTIONS = "mediapipe.TfLiteTensorsToSegmentationCalculatorOptions"
+_SEGMENTATION_OPTIONS = messages.TfLiteTensorsToSegmentationCalculatorOptions
 
 Floats = npt.NDArray[np.float32]
 

@@ -18,9 +18,10 @@ from graph_runtime import (
     Stop,
     Timestamp,
 )
+from protos import messages
 
 _LOG = logging.getLogger(__name__)
-_ENCODER = "mediapipe.OpenCvVideoEncoderCalculatorOptions"
+_ENCODER = messages.OpenCvVideoEncoderCalculatorOptions
 
 
 class OpenCvVideoDecoderCalculator(Calculator):

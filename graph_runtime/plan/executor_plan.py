@@ -9,13 +9,13 @@ from graph_runtime.authoring.executor import too_few_threads
 from graph_runtime.errors import GraphConfigError, GraphError, NotFoundError, ValidationError
 from graph_runtime.plan.plan import ExecutorPlan
 from graph_runtime.streams.input_handlers.handler import read_options
+from protos import messages
 
 if TYPE_CHECKING:
     from graph_runtime.plan.registry import Registry
 
 APPLICATION_THREAD = "ApplicationThreadExecutor"
 THREAD_POOL = "ThreadPoolExecutor"
-_POOL_OPTIONS = "mediapipe.ThreadPoolExecutorOptions"
 
 
 def is_reserved_executor_name(name: str) -> bool:
@@ -73,7 +73,7 @@ def _set_num_threads(config: Any, registry: Registry) -> None:
     """Replace the graph's ``num_threads`` by its canonical form, an executor with options."""
     from protos.pool import find_extension
 
-    extension = find_extension(f"{_POOL_OPTIONS}.ext")
+    extension = find_extension(f"{messages.ThreadPoolExecutorOptions}.ext")
     options = config.executor.add().options
     options.Extensions[extension].num_threads = config.num_threads
     config.num_threads = 0
@@ -100,7 +100,7 @@ def _plan(
     if kind == APPLICATION_THREAD:
         return ExecutorPlan(name, kind)
     if kind == THREAD_POOL:
-        options = read_options(executor.options, _POOL_OPTIONS)
+        options = read_options(executor.options, messages.ThreadPoolExecutorOptions)
         if not options.HasField("num_threads"):
             raise GraphConfigError("num_threads is not specified in ThreadPoolExecutorOptions.")
         threads = options.num_threads

@@ -15,6 +15,7 @@ import calculators
 from calculators.kit.family_names import NAMES
 from calculators.kit.tasks import installed_tasks
 from graph_runtime import Calculator, GraphError, Registry
+from tests.calculators.family_names import families
 from tests.checkout import ROOT
 
 
@@ -31,8 +32,12 @@ def names_of(register: Any) -> set[str]:
 @pytest.mark.parametrize("family", NAMES)
 def test_the_names_of_a_family_are_those_that_it_registers(family: str) -> None:
     assert names_of(import_module(family).register) == NAMES[family], (
-        "`python -m calculators.kit.write_family_names` prints what family_names.py should be"
+        "`python -m tests.calculators.family_names` prints what family_names.py should be"
     )
+
+
+def test_every_family_is_listed() -> None:
+    assert list(NAMES) == families()
 
 
 @pytest.mark.parametrize("task", installed_tasks(), ids=lambda task: task.name)

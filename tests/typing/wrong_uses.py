@@ -19,6 +19,7 @@ from graph_runtime import (
     Timestamp,
     options,
 )
+from protos import messages
 
 
 @options("typingtest.WrongOptions")
@@ -79,3 +80,13 @@ def uses() -> None:
     RedactOptions(wrods=())  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     RedactOptions().mask = "#"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     Timestamp("5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def messages_of_options(cc: CalculatorContext) -> None:
+    """Misspelt members of protobuf messages, and values of other types."""
+    options = cc.options(messages.LLMCalculatorOptions)
+    print(options.max_num_sequences)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    options.max_num_seqs = "5"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+    options.HasField("max_num_sequences")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    messages.LLMCalculatorOptions(max_num_sequences=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    messages.LLMCalculatorOption()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calculators.images.image.packet_types import list_of, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Stop
+from protos import messages
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _OPTIONS = "SsdAnchorsCalculatorOptions"
 
@@ -34,11 +38,12 @@ def anchors(serialized: bytes) -> tuple[Any, ...]:
     return tuple(_multiscale(options) if options.multiscale_anchor_generation else _ssd(options))
 
 
-def problem(options: Any) -> str | None:
+def problem(options: messages.SsdAnchorsCalculatorOptions) -> str | None:
     """Return the error in the options, in words; None if they are valid."""
     if options.fixed_anchors:
         names = ("input_size_height", "input_size_width", "min_scale", "max_scale", "num_layers")
-        given = [name for name in names if options.HasField(name)]
+        message: Message = options
+        given = [name for name in names if message.HasField(name)]
         if options.multiscale_anchor_generation:
             given.append("multiscale_anchor_generation")
         return f"fixed_anchors exclude {', '.join(given)}" if given else None
@@ -64,7 +69,7 @@ def problem(options: Any) -> str | None:
     return None
 
 
-def _ssd(options: Any) -> Iterator[Any]:
+def _ssd(options: messages.SsdAnchorsCalculatorOptions) -> Iterator[Any]:
     kind = message("Anchor")
     layer = 0
     while layer < options.num_layers:
@@ -87,7 +92,7 @@ def _ssd(options: Any) -> Iterator[Any]:
         layer = end
 
 
-def _boxes(options: Any, layer: int) -> list[_Box]:
+def _boxes(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> list[_Box]:
     """The boxes of each cell of one layer."""
     scale = _scale(options, layer)
     if layer == 0 and options.reduce_boxes_in_lowest_layer:
@@ -101,7 +106,7 @@ def _boxes(options: Any, layer: int) -> list[_Box]:
     return [_Box(extent / math.sqrt(ratio), extent * math.sqrt(ratio)) for extent, ratio in shapes]
 
 
-def _scale(options: Any, layer: int) -> float:
+def _scale(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> float:
     """The size of a layer's boxes, as a fraction of the image."""
     low, high, count = options.min_scale, options.max_scale, len(options.strides)
     if count == 1:
@@ -109,7 +114,7 @@ def _scale(options: Any, layer: int) -> float:
     return float(low + (high - low) * layer / (count - 1))
 
 
-def _multiscale(options: Any) -> Iterator[Any]:
+def _multiscale(options: messages.SsdAnchorsCalculatorOptions) -> Iterator[Any]:
     kind = message("Anchor")
     octave = [2 ** (step / options.scales_per_octave) for step in range(options.scales_per_octave)]
     is_normal = options.normalize_coordinates
@@ -143,11 +148,11 @@ def _offset(size: int, stride: int) -> float:
     return stride / 2 if size % stride == 0 or size == 1 else 0.0
 
 
-def _grids(options: Any, layers: int) -> Iterator[tuple[int, int]]:
+def _grids(options: messages.SsdAnchorsCalculatorOptions, layers: int) -> Iterator[tuple[int, int]]:
     return (_grid(options, layer) for layer in range(layers))
 
 
-def _grid(options: Any, layer: int) -> tuple[int, int]:
+def _grid(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> tuple[int, int]:
     """Height and width of a layer, in cells."""
     if options.feature_map_height:
         return options.feature_map_height[layer], options.feature_map_width[layer]
@@ -158,7 +163,7 @@ def _grid(options: Any, layer: int) -> tuple[int, int]:
     )
 
 
-_NODE_OPTIONS = "mediapipe.SsdAnchorsCalculatorOptions"
+_NODE_OPTIONS = messages.SsdAnchorsCalculatorOptions
 
 
 class SsdAnchorsCalculator(Calculator):

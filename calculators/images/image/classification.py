@@ -14,6 +14,7 @@ from calculators.images.image.label_map import Label, label_items, with_label_fi
 from calculators.images.image.packet_types import TENSORS, message
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 Floats = npt.NDArray[np.float32]
 
@@ -85,7 +86,7 @@ def classification_list(
     return found
 
 
-_OPTIONS = "mediapipe.TensorsToClassificationCalculatorOptions"
+_OPTIONS = messages.TensorsToClassificationCalculatorOptions
 
 
 class TensorsToClassificationCalculator(Calculator):
@@ -175,7 +176,7 @@ class TensorsToClassificationCalculator(Calculator):
         return number not in self.options.ignore_classes
 
 
-_OPENVINO_OPTIONS = "mediapipe.OpenVINOTensorsToClassificationCalculatorOptions"
+_OPENVINO_OPTIONS = messages.OpenVINOTensorsToClassificationCalculatorOptions
 
 
 class OpenVINOTensorsToClassificationCalculator(Calculator):

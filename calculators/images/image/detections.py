@@ -14,6 +14,7 @@ from calculators.images.image.label_map import Label, label_items, with_label_fi
 from calculators.images.image.packet_types import LETTERBOX_PADDING, list_of, message
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 # LocationData.Format
 RELATIVE_BOUNDING_BOX = 2
@@ -131,7 +132,7 @@ def relative_box(detection: Any, size: tuple[int, int] | None) -> tuple[float, .
     )
 
 
-_OPTIONS = "mediapipe.DetectionLabelIdToTextCalculatorOptions"
+_OPTIONS = messages.DetectionLabelIdToTextCalculatorOptions
 
 
 class DetectionLabelIdToTextCalculator(Calculator):

@@ -372,12 +372,11 @@ class FixedOrderDetector(Calculator):
     """The older forms of TensorsToDetectionsCalculator; a subclass has `options` and their name.
 
     Attributes:
-        options: a node's options, of the message ``options_type``.
+        options: a node's options, a message.
         is_filtered: ``ignore_classes`` count for finished boxes too, and boxes of NaN are left out.
     """
 
     options: ClassVar[Options[Any]]
-    options_type: ClassVar[str]
     is_filtered: ClassVar[bool]
 
     @classmethod
@@ -385,7 +384,7 @@ class FixedOrderDetector(Calculator):
         contract.inputs["TENSORS"].set(TENSORS)
         contract.outputs["DETECTIONS"].set(list_of("Detection"))
         contract.input_side_packets["ANCHORS"].set(list_of("Anchor")).optional()
-        check_detector_options(contract, contract.options(cls.options_type))
+        check_detector_options(contract, contract.options(cls.options.options_type))
         contract.timestamp_offset = 0
 
     def open(self, cc: CalculatorContext) -> None:

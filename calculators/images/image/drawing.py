@@ -21,8 +21,9 @@ from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import check_image_tags, list_of, message
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
-_DETECTIONS_OPTIONS = "mediapipe.DetectionsToRenderDataCalculatorOptions"
+_DETECTIONS_OPTIONS = messages.DetectionsToRenderDataCalculatorOptions
 _BOUNDING_BOX = 1
 #: The maximum ratio of a label's line to the box's height.
 _LINE_HEIGHT = 0.1
@@ -448,7 +449,7 @@ def _turned(
     ]
 
 
-_OVERLAY_OPTIONS = "mediapipe.AnnotationOverlayCalculatorOptions"
+_OVERLAY_OPTIONS = messages.AnnotationOverlayCalculatorOptions
 _IMAGES = ("IMAGE", "UIMAGE")
 
 

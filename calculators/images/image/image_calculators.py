@@ -21,6 +21,7 @@ from calculators.images.image.packet_types import (
 )
 from calculators.images.image.scaling import FIT, STRETCH, letterbox_padding, scaled, size_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 
 class OpenCvEncodedImageToImageFrameCalculator(Calculator):
@@ -47,7 +48,7 @@ class OpenCvEncodedImageToImageFrameCalculator(Calculator):
     ``calculators/images/image/opencv_encoded_image_to_image_frame_calculator.cc``.
     """
 
-    options = Options("mediapipe.OpenCvEncodedImageToImageFrameCalculatorOptions")
+    options = Options(messages.OpenCvEncodedImageToImageFrameCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -103,7 +104,7 @@ class OpenCvImageEncoderCalculator(Calculator):
     Source: MediaPipe ``calculators/images/image/opencv_image_encoder_calculator.cc``.
     """
 
-    options = Options("mediapipe.OpenCvImageEncoderCalculatorOptions")
+    options = Options(messages.OpenCvImageEncoderCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -181,7 +182,7 @@ class ImageTransformationCalculator(Calculator):
     VIDEO_PRESTREAM.
     """
 
-    options = Options("mediapipe.ImageTransformationCalculatorOptions")
+    options = Options(messages.ImageTransformationCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:

@@ -19,6 +19,7 @@ from calculators.images.image.packet_types import (
 )
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ def _places(matrix: Image, width: int, height: int) -> tuple[Image, Image]:
     return (whole >> _BITS).astype(np.int16), fractions.astype(np.uint16)
 
 
-_OPTIONS = "mediapipe.ImageToTensorCalculatorOptions"
+_OPTIONS = messages.ImageToTensorCalculatorOptions
 _FORMATS = (ImageFormat.SRGB, ImageFormat.SRGBA, ImageFormat.GRAY8)
 #: OpenCV counts the pixels of a transformed image in 16 bits.
 LONGEST_SIDE = 32766
@@ -263,6 +264,7 @@ class ImageToTensorCalculator(Calculator):
     def open(self, cc: CalculatorContext) -> None:
         options = self.options
         field = options.WhichOneof("range")
+        assert field is not None, "the contract asks for one"
         limits = getattr(options, field)
         self._low, self._high = np.float32(limits.min), np.float32(limits.max)
         self._dtype = _TYPES[field][0]
@@ -356,7 +358,7 @@ def _check(contract: CalculatorContract) -> None:
         contract.require(False, str(error))
 
 
-_CONVERTER_OPTIONS = "mediapipe.OpenVINOConverterCalculatorOptions"
+_CONVERTER_OPTIONS = messages.OpenVINOConverterCalculatorOptions
 
 
 class OpenVINOConverterCalculator(Calculator):

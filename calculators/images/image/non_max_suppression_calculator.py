@@ -12,6 +12,7 @@ from calculators.images.image.detections import overlaps, relative_box
 from calculators.images.image.image_frame import ImageError, ImageFrame
 from calculators.images.image.packet_types import list_of, message
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
 Floats = npt.NDArray[np.float32]
 
@@ -66,7 +67,7 @@ def set_mean(found: Any, detections: Sequence[Any], boxes: Floats, scores: Float
         keypoint.y = sum(w * point.y for w, point in weighed)
 
 
-_OPTIONS = "mediapipe.NonMaxSuppressionCalculatorOptions"
+_OPTIONS = messages.NonMaxSuppressionCalculatorOptions
 # NonMaxSuppressionCalculatorOptions.NmsAlgorithm
 _WEIGHTED = 1
 

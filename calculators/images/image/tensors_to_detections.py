@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import Any
 
 from calculators.images.image.detector_output import (
     BoxDecoding,
@@ -15,8 +14,9 @@ from calculators.images.image.detector_output import (
 )
 from calculators.images.image.packet_types import TENSORS, list_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
+from protos import messages
 
-_OPTIONS = "mediapipe.TensorsToDetectionsCalculatorOptions"
+_OPTIONS = messages.TensorsToDetectionsCalculatorOptions
 # TensorsToDetectionsCalculatorOptions.BoxFormat
 _FORMATS = {0: "YXHW", 1: "YXHW", 2: "XYWH", 3: "XYXY"}
 
@@ -128,14 +128,14 @@ class TensorsToDetectionsCalculator(Calculator):
         cc.outputs["DETECTIONS"].add(found, cc.time)
 
 
-def _corners(options: Any) -> tuple[int, int, int, int]:
+def _corners(options: messages.TensorsToDetectionsCalculatorOptions) -> tuple[int, int, int, int]:
     if not options.HasField("box_boundaries_indices"):
         return 0, 1, 2, 3
     indices = options.box_boundaries_indices
     return indices.ymin, indices.xmin, indices.ymax, indices.xmax
 
 
-def _order(options: Any) -> DetectorTensors:
+def _order(options: messages.TensorsToDetectionsCalculatorOptions) -> DetectorTensors:
     if not options.HasField("tensor_mapping"):
         return DetectorTensors()
     mapping = options.tensor_mapping
@@ -148,7 +148,7 @@ def _order(options: Any) -> DetectorTensors:
     )
 
 
-def _mapping_problem(options: Any) -> str | None:
+def _mapping_problem(options: messages.TensorsToDetectionsCalculatorOptions) -> str | None:
     if not options.HasField("tensor_mapping"):
         return None
     mapping = options.tensor_mapping
@@ -167,7 +167,7 @@ def _mapping_problem(options: Any) -> str | None:
     return None
 
 
-_OPENVINO_OPTIONS = "mediapipe.OpenVINOTensorsToDetectionsCalculatorOptions"
+_OPENVINO_OPTIONS = messages.OpenVINOTensorsToDetectionsCalculatorOptions
 
 
 class OpenVINOTensorsToDetectionsCalculator(FixedOrderDetector):
@@ -220,5 +220,4 @@ class OpenVINOTensorsToDetectionsCalculator(FixedOrderDetector):
     """
 
     options = Options(_OPENVINO_OPTIONS)
-    options_type = _OPENVINO_OPTIONS
     is_filtered = False

@@ -32,6 +32,7 @@ from calculators.kit.requests.fields import describe
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from protos import messages
 
 
 class LoraMode(StrEnum):
@@ -136,7 +137,9 @@ def _refused(text: str) -> RequestError:
     return RequestError(text, param="lora_alphas", detail="lora_alphas")
 
 
-def read_loras(options: Any, directory: Path, *, model: str, is_npu: bool) -> LoraAdapters:
+def read_loras(
+    options: messages.ImageGenCalculatorOptions, directory: Path, *, model: str, is_npu: bool
+) -> LoraAdapters:
     """Check the adapters of a node's options.
 
     Args:
@@ -163,13 +166,15 @@ def read_loras(options: Any, directory: Path, *, model: str, is_npu: bool) -> Lo
     if is_npu and mode is LoraMode.DYNAMIC:
         mode = LoraMode.STATIC
     composites: dict[str, dict[str, float]] = {}
-    for number, each in enumerate(options.composite_lora_adapters):
+    for number, composite in enumerate(options.composite_lora_adapters):
         place = f"composite_lora_adapters[{number}]"
         names = [*(known.alias for known in adapters), *composites]
-        _check_alias(each.alias, place, model, names)
+        _check_alias(composite.alias, place, model, names)
         if mode is not LoraMode.DYNAMIC:
             raise ResourceError(f"{place}: composites need adapters with mode: DYNAMIC")
-        composites[each.alias] = _components(each, place, [known.alias for known in adapters])
+        composites[composite.alias] = _components(
+            composite, place, [known.alias for known in adapters]
+        )
     return LoraAdapters(tuple(adapters), mode, composites)
 
 
@@ -221,7 +226,7 @@ def _file(path: str, place: str, directory: Path) -> Path:
     return file
 
 
-OPTIONS_TYPE: Final = "mediapipe.ImageGenCalculatorOptions"
+OPTIONS_TYPE = messages.ImageGenCalculatorOptions
 
 _PRECISION: Final = "INFERENCE_PRECISION_HINT"
 #: Most numbers of images and steps; more is a mistake.
@@ -283,7 +288,9 @@ def read_image_gen_options(node: NodePlan, settings: ResourceSettings) -> ImageG
         return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(options: Any, settings: ResourceSettings) -> ImageGenOptions:
+def _read(
+    options: messages.ImageGenCalculatorOptions, settings: ResourceSettings
+) -> ImageGenOptions:
     directory = _directory(options.models_path, settings.directory)
     devices = _devices(options.device) if options.HasField("device") else ("CPU",)
     is_npu = any("NPU" in device for device in devices)
@@ -382,7 +389,9 @@ def _sizes(text: str) -> tuple[Size, ...]:
     return sizes
 
 
-def _static_shape(options: Any, sizes: tuple[Size, ...], *, is_npu: bool) -> StaticShape | None:
+def _static_shape(
+    options: messages.ImageGenCalculatorOptions, sizes: tuple[Size, ...], *, is_npu: bool
+) -> StaticShape | None:
     has_images = options.HasField("num_images_per_prompt")
     has_guidance = options.HasField("guidance_scale")
     if not sizes:
@@ -421,7 +430,9 @@ def _static_shape(options: Any, sizes: tuple[Size, ...], *, is_npu: bool) -> Sta
     return StaticShape(size=sizes[0], images=images, guidance_scale=guidance)
 
 
-def _default_size(options: Any, largest: Size, sizes: tuple[Size, ...]) -> Size | None:
+def _default_size(
+    options: messages.ImageGenCalculatorOptions, largest: Size, sizes: tuple[Size, ...]
+) -> Size | None:
     if not options.HasField("default_resolution"):
         return sizes[0] if len(sizes) == 1 else None
     size = _drawable(options.default_resolution, "default_resolution")
@@ -436,7 +447,7 @@ def _default_size(options: Any, largest: Size, sizes: tuple[Size, ...]) -> Size 
     return size
 
 
-def _count(options: Any, field: str) -> int:
+def _count(options: messages.ImageGenCalculatorOptions, field: str) -> int:
     value: int = getattr(options, field)
     if not value:
         raise ResourceError(f"{field} must be greater than 0")

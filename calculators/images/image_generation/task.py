@@ -31,6 +31,7 @@ from calculators.kit.tasks.task import (
     graph_text,
     quoted,
 )
+from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -340,7 +341,7 @@ class ImageGenerationTask(Task):
     def export_arguments(self, path: Path) -> tuple[str, ...]:
         return ("--task", "text-to-image")
 
-    def further_names(self, config: Any) -> Iterable[str]:
+    def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Yield the name of each LoRA adapter and composite, as the options have it."""
         from calculators.images.image_generation.node_options import OPTIONS_TYPE
         from graph_runtime import GraphError, find_options, has_options
@@ -349,8 +350,8 @@ class ImageGenerationTask(Task):
             try:
                 if has_options(node, OPTIONS_TYPE):
                     options = find_options(node, OPTIONS_TYPE)
-                    for each in (*options.lora_adapters, *options.composite_lora_adapters):
-                        yield each.alias
+                    yield from (each.alias for each in options.lora_adapters)
+                    yield from (each.alias for each in options.composite_lora_adapters)
             except GraphError:  # reported when the graph is loaded
                 continue
 

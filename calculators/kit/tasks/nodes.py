@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from graph_runtime import (
     CalculatorContext,
@@ -16,6 +16,9 @@ from graph_runtime import (
     find_options,
     has_options,
 )
+from graph_runtime.options.options import OptionsType
+
+T = TypeVar("T")
 
 
 def node_resource(cc: CalculatorContext, resources: SideIn[dict[str, Any]], kind: str) -> Any:
@@ -47,15 +50,16 @@ def naming_node(node: NodePlan) -> Iterator[None]:
         raise ResourceError(f'node "{node.config.name}": {error}', code=error.code) from None
 
 
-def find_model_options(node: NodePlan, options_type: str) -> Any:
-    """Return the options of a node that has ``models_path``, a message of the type of that name.
+def find_model_options(node: NodePlan, options_type: type[T]) -> T:
+    """Return the options of a node, a message of a type that has ``models_path``.
 
     Raises:
         ResourceError: the node has none; the text says how to write them.
     """
     if not has_options(node.config, options_type):
+        name = OptionsType.of(options_type).full_name
         raise ResourceError(
             "it has no options; it needs at least node_options: { "
-            f'[type.googleapis.com/{options_type}]: {{ models_path: "./" }} }}'
+            f'[type.googleapis.com/{name}]: {{ models_path: "./" }} }}'
         )
     return find_options(node.config, options_type)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.tasks.endpoint import TaskEndpoint
+from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -177,7 +178,7 @@ class Task(ABC):
         """
         return {}
 
-    def further_names(self, config: Any) -> Iterable[str]:
+    def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Return the names of a graph besides its own, such as names of adapters.
 
         ``config``: a ``CalculatorGraphConfig``.

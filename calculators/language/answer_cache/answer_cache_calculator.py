@@ -38,8 +38,9 @@ from graph_runtime import (
     has_options,
 )
 from graph_runtime.authoring.contract import options_of_node
+from protos import messages
 
-OPTIONS: Final = "graphrt.AnswerCacheOptions"
+OPTIONS = messages.AnswerCacheOptions
 TAG: Final = "ANSWER_CACHE"
 
 
@@ -88,7 +89,8 @@ def _similarity(node: NodePlan) -> float:
         if similarity and not has_model:
             raise ResourceError(
                 "similarity: add the model that compares questions: node_options { "
-                f'[type.googleapis.com/{OPTIONS_TYPE}] {{ models_path: "..." }} }}'
+                "[type.googleapis.com/mediapipe.EmbeddingsCalculatorOVOptions] "
+                '{ models_path: "..." } }'
             )
         if has_model and not similarity:
             raise ResourceError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from calculators.language import (
     NO_TOOLS,
@@ -28,6 +28,7 @@ from calculators.language import (
     usage_sum,
 )
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Options, Out
+from protos import messages
 
 
 class GatheredAnswer:
@@ -92,7 +93,7 @@ def _shown(event: Event) -> str:
             return ""
 
 
-_OPTIONS: Final = "graphrt.JudgeOptions"
+_OPTIONS = messages.JudgeOptions
 _INSTRUCTION: Final = (
     "Below are a question and several answers to it, each after its number. Write the number of "
     "the best answer and nothing else."
@@ -229,7 +230,9 @@ class JudgeCalculator(Calculator):
         self._next = self._time + 1
 
 
-def _question(answers: Sequence[GatheredAnswer], options: Any) -> GenerationRequest:
+def _question(
+    answers: Sequence[GatheredAnswer], options: messages.JudgeOptions
+) -> GenerationRequest:
     """Return the request for the judge."""
     begun = answers[0].begun
     assert begun is not None, "it is whole"

@@ -61,6 +61,7 @@ from graph_runtime import (
     SideIn,
     has_options,
 )
+from protos import messages
 
 
 class ModerationResourceInitializer:
@@ -134,7 +135,7 @@ _log: Final = logging.getLogger(__name__)
 #: Characters that a classifier of answers may wait for.
 MAX_WINDOW: Final = 100_000
 
-_OPTIONS: Final = "graphrt.ModerationOptions"
+_OPTIONS = messages.ModerationOptions
 # graphrt.ModerationOptions.As
 _ERROR: Final = 1
 
@@ -347,7 +348,7 @@ class Policy:
     is_error: bool
 
 
-def read_policy(options: Any, *, has_classifier: bool) -> Policy:
+def read_policy(options: messages.ModerationOptions, *, has_classifier: bool) -> Policy:
     """Return what the options of a node say.
 
     Raises:

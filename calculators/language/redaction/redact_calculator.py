@@ -28,6 +28,7 @@ from calculators.language.redaction.choice import ChoiceRedactor, Redaction, Red
 from calculators.language.redaction.redactors import ArgumentsRedactor
 from calculators.language.text_patterns import PatternError, patterns_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
+from protos import messages
 
 _log: Final = logging.getLogger(__name__)
 
@@ -70,13 +71,13 @@ class RedactCalculator(Calculator):
 
     raw = In[Deltas]("DELTAS")
     clean = Out[Deltas]("DELTAS")
-    options = Options("graphrt.RedactOptions")
+    options = Options(messages.RedactOptions)
     timestamp_offset = 0
 
     @classmethod
     def update_contract(cls, contract: CalculatorContract) -> None:
         try:
-            redaction_of(contract.options("graphrt.RedactOptions"))
+            redaction_of(contract.options(messages.RedactOptions))
         except PatternError as error:
             contract.require(False, str(error))
 
@@ -199,7 +200,7 @@ class RedactCalculator(Calculator):
                 return value
 
 
-def redaction_of(options: Any) -> Redaction:
+def redaction_of(options: messages.RedactOptions) -> Redaction:
     """Return what the options of a node say.
 
     Raises:

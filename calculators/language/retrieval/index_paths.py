@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from graph_runtime import GraphError, find_options
+from protos import messages
 
 CALCULATOR: Final = "RetrievalCalculator"
-OPTIONS_TYPE: Final = "graphrt.RetrievalOptions"
+OPTIONS_TYPE = messages.RetrievalOptions
 
 
-def index_paths(config: Any) -> Iterator[str]:
+def index_paths(config: messages.CalculatorGraphConfig) -> Iterator[str]:
     """Yield the ``index`` of each retrieval node of a ``CalculatorGraphConfig``, as written."""
     for node in config.node:
         if node.calculator == CALCULATOR:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ from graph_runtime import (
     ResourceSettings,
     find_options,
 )
+from protos import messages
 
 #: The text before the passages, unless the node has one.
 INSTRUCTION: Final = (
@@ -93,11 +94,11 @@ def read_retrieval_options(node: NodePlan, settings: ResourceSettings) -> Retrie
         return _read(find_options(node.config, OPTIONS_TYPE), settings.directory)
 
 
-def _read(options: Any, directory: Path) -> RetrievalOptions:
+def _read(options: messages.RetrievalOptions, directory: Path) -> RetrievalOptions:
     if not options.index or not options.models_path:
         raise ResourceError(
             "it needs an index and the embedding model of that index: node_options { "
-            f'[type.googleapis.com/{OPTIONS_TYPE}] {{ index: "docs.db" '
+            '[type.googleapis.com/graphrt.RetrievalOptions] { index: "docs.db" '
             'models_path: "../models/NAME" } }; '
             "`graphrt index FILES --model ../models/NAME --out docs.db` makes the index"
         )

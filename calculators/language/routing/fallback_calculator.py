@@ -18,6 +18,7 @@ from calculators.language import (
 )
 from calculators.language.first_answer import FirstAnswer
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
+from protos import messages
 
 
 class FirstAnswerCalculator(Calculator):
@@ -69,7 +70,7 @@ class FirstAnswerCalculator(Calculator):
             self._next = time + 1
 
 
-_OPTIONS = "graphrt.FallbackOptions"
+_OPTIONS = messages.FallbackOptions
 
 
 class FallbackCalculator(Calculator):

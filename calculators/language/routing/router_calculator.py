@@ -29,7 +29,7 @@ from graph_runtime import (
     Out,
     SideIn,
 )
-from graph_runtime.options.options import OptionsType
+from protos import messages
 
 _log: Final = logging.getLogger("graphrt.text_classification")
 #: The characters at the beginning of the user's last message that are classified.
@@ -86,7 +86,7 @@ class RequestLabelCalculator(Calculator):
 
 
 #: The message of a router's options.
-OPTIONS: Final = "graphrt.RouterOptions"
+OPTIONS = messages.RouterOptions
 #: The characters at the beginning of a message in which words and expressions are looked for.
 MOST_SEARCHED: Final = 16_384
 #: Seconds for one expression over them. An expression that takes longer is not found.
@@ -118,7 +118,7 @@ class ModelRoute:
         conditions: the names of the options that are conditions of the request.
     """
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: messages.RouterOptions.Route) -> None:
         """Compile a ``RouterOptions.Route``.
 
         Raises:
@@ -150,7 +150,7 @@ class ModelRoute:
             return False
         return self.max_waiting is None or model.unfinished < self.max_waiting
 
-    def _add_tests(self, options: Any) -> None:
+    def _add_tests(self, options: messages.RouterOptions.Route) -> None:
         for name in ("word", "expression"):
             if "" in getattr(options, name):
                 raise GraphConfigError(
@@ -198,7 +198,7 @@ def routes_of(serialized: bytes) -> tuple[ModelRoute, ...]:
     Raises:
         GraphConfigError: they are not as the calculator needs them; the text says what is wrong.
     """
-    options: Any = OptionsType.of(OPTIONS).message_class.FromString(serialized)
+    options = messages.RouterOptions.FromString(serialized)
     routes = tuple([ModelRoute(each) for each in options.route])
     names = [route.name for route in routes]
     twice = next((name for name in names if names.count(name) > 1), None)

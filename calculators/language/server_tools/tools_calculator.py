@@ -11,6 +11,7 @@ from calculators.language.server_tools.tool_loop import ToolLoop
 from calculators.language.server_tools.toolbox import Toolbox, offer_tools
 from calculators.language.server_tools.tools_options import read_bounds
 from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Options, Out, SideIn
+from protos import messages
 
 
 class OfferToolsCalculator(Calculator):
@@ -96,7 +97,7 @@ class ToolsCalculator(Calculator):
     shown = Out[Deltas]("DELTAS")
     again = Out[GenerationRequest]("REQUEST")
     tools = SideIn[dict[str, Any]]("TOOLS")
-    options = Options("graphrt.ToolsOptions")
+    options = Options(messages.ToolsOptions)
     # One call may show several packets: items as tools run, before the calls are over.
     timestamp_offset = None
     settles_outputs = True

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 
 from calculators.language.server_tools.messages import McpServerSettings
 from graph_runtime import GraphError, NodePlan, ResourceError, ResourceSettings, find_options
+from protos import messages
 
 CALCULATOR: Final = "ToolsCalculator"
-OPTIONS_TYPE: Final = "graphrt.ToolsOptions"
+OPTIONS_TYPE = messages.ToolsOptions
 _MCP: Final = 2
 _MAX_PROCESSES: Final = 64
 
@@ -67,7 +68,7 @@ def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
     if not options.server and not options.python:
         raise ResourceError(
             "it has no tools; it needs at least node_options: { "
-            f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ python: "my_tools" }} }}, or a server'
+            '[type.googleapis.com/graphrt.ToolsOptions]: { python: "my_tools" } }, or a server'
         )
     directory = settings.directory.resolve()
     servers = tuple(
@@ -104,7 +105,7 @@ def read_settings(node: NodePlan, settings: ResourceSettings) -> ToolsSettings:
     )
 
 
-def read_bounds(options: Any) -> ToolsBounds:
+def read_bounds(options: messages.ToolsOptions) -> ToolsBounds:
     """Read the bounds of a request from the options of a node, a ``graphrt.ToolsOptions``.
 
     Raises:
@@ -117,7 +118,7 @@ def read_bounds(options: Any) -> ToolsBounds:
     return ToolsBounds(options.max_turns, options.max_calls, options.total_seconds)
 
 
-def tool_paths(config: Any) -> Iterator[str]:
+def tool_paths(config: messages.CalculatorGraphConfig) -> Iterator[str]:
     """Yield the paths, relative to the graph, of files with tools that a graph's nodes may name.
 
     The files need not exist: modules may be elsewhere, and arguments of a command may be words.

@@ -22,6 +22,7 @@ from calculators.llm.engine.settings import NPU, AdapterFile, EngineSettings
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
+from protos import messages
 
 MODEL_FILE: Final = "openvino_model.xml"
 
@@ -158,7 +159,7 @@ _TENSOR: Final = re.compile(rf"{re.escape(_PREFIX)}(.+)\.lora_([AB])\.weight")
 
 
 def with_adapters(
-    engine: EngineSettings, options: Any, settings: ResourceSettings
+    engine: EngineSettings, options: messages.LLMCalculatorOptions, settings: ResourceSettings
 ) -> EngineSettings:
     """Return the settings of a node with the adapters of its options, which all fit the model.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,10 @@ from calculators.llm.engine.settings import MAX_ASSISTANT_TOKENS, DraftModel, En
 from calculators.llm.model_files import find_model, read_json_object, read_model_length, sees_images
 from graph_runtime import ResourceError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
+from protos import messages
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _TOKENIZER: Final = ("openvino_tokenizer.xml", "openvino_tokenizer.bin")
 
@@ -181,7 +185,9 @@ _WITHOUT_EFFECT: Final = (
 PROMPT_LOOKUP: Final = "prompt_lookup"
 
 
-def with_draft(engine: EngineSettings, options: Any, directory: Path) -> EngineSettings:
+def with_draft(
+    engine: EngineSettings, options: messages.LLMCalculatorOptions, directory: Path
+) -> EngineSettings:
     """Return the settings of a node with the draft model of its options, if there is one.
 
     Args:
@@ -214,7 +220,7 @@ def with_draft(engine: EngineSettings, options: Any, directory: Path) -> EngineS
     return _without_split(msgspec.structs.replace(engine, draft=draft))
 
 
-def draft_warnings(engine: EngineSettings, options: Any) -> list[str]:
+def draft_warnings(engine: EngineSettings, options: messages.LLMCalculatorOptions) -> list[str]:
     """Return warnings about options without effect."""
     if engine.draft is None:
         return []
@@ -228,7 +234,9 @@ def draft_warnings(engine: EngineSettings, options: Any) -> list[str]:
     return found
 
 
-def _read_draft(engine: EngineSettings, options: Any, directory: Path) -> DraftModel:
+def _read_draft(
+    engine: EngineSettings, options: messages.LLMCalculatorOptions, directory: Path
+) -> DraftModel:
     if engine.kind.sees_images:
         raise ResourceError(
             f"{_FIELD}: the model in models_path sees images, and such models are served without "
@@ -246,9 +254,11 @@ def _read_draft(engine: EngineSettings, options: Any, directory: Path) -> DraftM
     if options.HasField("draft_max_num_seqs") and options.draft_max_num_seqs == 0:
         raise ResourceError("draft_max_num_seqs: 0 leaves nothing to run; give at least 1")
 
+    given: Message = options
+
     def inherited(name: str) -> Any:
         draft = f"draft_{name}"
-        return getattr(options, draft if options.HasField(draft) else name)
+        return getattr(options, draft if given.HasField(draft) else name)
 
     return DraftModel(
         path=str(path),
@@ -259,7 +269,7 @@ def _read_draft(engine: EngineSettings, options: Any, directory: Path) -> DraftM
     )
 
 
-def _check_beside(field: str, options: Any) -> None:
+def _check_beside(field: str, options: messages.LLMCalculatorOptions) -> None:
     """Refuse what the engine stops at, or gives wrong answers with, when tokens are proposed."""
     if options.HasField("cache_eviction_config"):
         raise ResourceError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,7 +25,6 @@ from calculators.llm.engine.settings import (
     find_type,
 )
 from calculators.llm.model_files import find_model, sees_images
-from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.adapter_options import with_adapters
 from calculators.llm.options.draft_options import draft_warnings, with_draft
 from calculators.llm.options.plugin_config import check_cache, read_plugin_config, read_weights_form
@@ -35,6 +34,10 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from protos import messages
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _LONGEST: Final = "MAX_PROMPT_LEN"
 _BY_DEVICE: Final = "DEVICE_PROPERTIES"
@@ -116,7 +119,7 @@ _SCHEDULER: Final = (
 )
 
 
-def check_stateful(options: Any, engine: EngineSettings) -> list[str]:
+def check_stateful(options: messages.LLMCalculatorOptions, engine: EngineSettings) -> list[str]:
     """Check the options of such a node and return warnings. Other nodes are not checked.
 
     Raises:
@@ -184,7 +187,7 @@ def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
     )
 
 
-def read_cache_eviction(options: Any) -> CacheEviction | None:
+def read_cache_eviction(options: messages.LLMCalculatorOptions) -> CacheEviction | None:
     if not options.HasField("cache_eviction_config"):
         return None
     config = options.cache_eviction_config
@@ -204,14 +207,15 @@ def read_cache_eviction(options: Any) -> CacheEviction | None:
     )
 
 
-def read_sparse_attention(options: Any) -> SparseAttention | None:
+def read_sparse_attention(options: messages.LLMCalculatorOptions) -> SparseAttention | None:
     if not options.HasField("sparse_attention_config"):
         return None
     config = options.sparse_attention_config
+    message: Message = config
     given = {
         name: getattr(config, name)
         for name in SparseAttention.__struct_fields__
-        if name != "mode" and config.HasField(name)
+        if name != "mode" and message.HasField(name)
     }
     mode = type(config).SparseAttentionMode.Name(config.mode)
     return msgspec.convert({"mode": mode, **given}, SparseAttention)
@@ -276,10 +280,10 @@ def read_node_options(node: NodePlan, settings: ResourceSettings) -> NodeOptions
         ResourceError: with the node's name, the field, what is wrong, and what would be right.
     """
     with naming_node(node):
-        return read_options(find_model_options(node, OPTIONS_TYPE), settings)
+        return read_options(find_model_options(node, messages.LLMCalculatorOptions), settings)
 
 
-def read_options(options: Any, settings: ResourceSettings) -> NodeOptions:
+def read_options(options: messages.LLMCalculatorOptions, settings: ResourceSettings) -> NodeOptions:
     """Check an ``LLMCalculatorOptions`` message.
 
     Raises:
@@ -314,7 +318,9 @@ def read_options(options: Any, settings: ResourceSettings) -> NodeOptions:
     )
 
 
-def _engine_settings(options: Any, path: Path) -> tuple[EngineSettings, str]:
+def _engine_settings(
+    options: messages.LLMCalculatorOptions, path: Path
+) -> tuple[EngineSettings, str]:
     """Return the engine's settings, and the form of weights, which the engine does not read."""
     plugin_config = read_plugin_config(options.plugin_config)
     weights_form = read_weights_form(plugin_config, path)
@@ -339,7 +345,7 @@ def _engine_settings(options: Any, path: Path) -> tuple[EngineSettings, str]:
     return settings, weights_form
 
 
-def _warnings(options: Any) -> tuple[str, ...]:
+def _warnings(options: messages.LLMCalculatorOptions) -> tuple[str, ...]:
     found: list[str] = []
     if options.HasField("chat_template_mode") and not options.chat_template_mode:
         found.append("chat_template_mode: MINJA is rendered by Jinja")

@@ -18,6 +18,7 @@ from calculators.llm.engine.settings import (
     SparseAttention,
 )
 from graph_runtime import ResourceError
+from protos import messages
 
 _EVICTION: Final = "cache_eviction_config"
 _SPARSE: Final = "sparse_attention_config"
@@ -28,7 +29,7 @@ _X_BLOCK: Final = 64
 _X_STRIDE: Final = 8
 
 
-def check_cache(options: Any, engine: EngineSettings) -> list[str]:
+def check_cache(options: messages.LLMCalculatorOptions, engine: EngineSettings) -> list[str]:
     """Check an LLM node's options of cache and scheduler, and return warnings.
 
     Pipelines that generate one request at a time use none of these options; they are not checked.

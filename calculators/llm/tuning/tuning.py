@@ -22,7 +22,6 @@ from calculators.kit.tasks.task import ModelToServe
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.model_files import read_model_length
 from calculators.llm.model_source import find_source
-from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.options.node_options import NodeOptions, read_options
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.task_graph import TextGeneration
@@ -44,6 +43,7 @@ from graph_runtime import (
     find_options,
     parse_graph_text,
 )
+from protos import messages
 
 #: Parts of the budget after which each stage ends.
 _SINGLES, _COMBINED, _SHOWN = 0.5, 0.7, 0.85
@@ -277,7 +277,9 @@ def node_options(model: ModelToServe, options: Mapping[str, Any]) -> NodeOptions
     """
     config = parse_graph_text(TextGeneration(**options).graph(model))
     directory = model.path if model.path.is_dir() else model.path.parent
-    return read_options(find_options(config.node[0], OPTIONS_TYPE), ResourceSettings(directory))
+    return read_options(
+        find_options(config.node[0], messages.LLMCalculatorOptions), ResourceSettings(directory)
+    )
 
 
 def _length(options: NodeOptions) -> int | None:

@@ -16,8 +16,9 @@ from calculators.kit.machine import usable_processors
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from protos import messages
 
-OPTIONS_TYPE: Final = "mediapipe.S2tCalculatorOptions"
+OPTIONS_TYPE = messages.S2tCalculatorOptions
 ENCODER: Final = "openvino_encoder_model.xml"
 
 _STREAMS: Final = "NUM_STREAMS"
@@ -63,7 +64,9 @@ def read_speech_options(node: NodePlan, settings: ResourceSettings) -> SpeechToT
         return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(options: Any, settings: ResourceSettings) -> SpeechToTextOptions:
+def _read(
+    options: messages.S2tCalculatorOptions, settings: ResourceSettings
+) -> SpeechToTextOptions:
     directory = _directory(options.models_path, settings.directory)
     device, properties = read_device(options.target_device, options.plugin_config)
     pipelines = _pipelines(properties)

@@ -17,8 +17,9 @@ from calculators.kit.device_options import read_device
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
+from protos import messages
 
-OPTIONS_TYPE: Final = "mediapipe.T2sCalculatorOptions"
+OPTIONS_TYPE = messages.T2sCalculatorOptions
 
 _FLOAT_BYTES: Final = 4
 #: Bytes of a voice's file; Kokoro's have half a megabyte.
@@ -88,7 +89,7 @@ def read_t2s_options(node: NodePlan, settings: ResourceSettings) -> T2sOptions:
         return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(options: Any, settings: ResourceSettings) -> T2sOptions:
+def _read(options: messages.T2sCalculatorOptions, settings: ResourceSettings) -> T2sOptions:
     directory = find_model_directory(options.models_path, settings.directory)
     device, properties = read_device(options.target_device, options.plugin_config)
     low, high = options.speed_min, options.speed_max
@@ -167,7 +168,9 @@ def _text_limit(config: Mapping[str, Any]) -> int:
     return max(tokens - 2, 1)  # the blank before a text, and its end
 
 
-def _voices(options: Any, directory: Path, graph: Path) -> dict[str, Path]:
+def _voices(
+    options: messages.T2sCalculatorOptions, directory: Path, graph: Path
+) -> dict[str, Path]:
     """Return the voices of the model's directory; voices of the node replace them."""
     found = {file.stem: file for file in sorted((directory / "voices").glob("*.bin"))}
     named = {each.name: Path(graph, each.path) for each in options.voices}

@@ -26,8 +26,9 @@ from graph_runtime import (
 )
 from graph_runtime.authoring.contract import PacketTypeSet
 from graph_runtime.errors import did_you_mean
+from protos import messages
 
-OPTIONS: Final = "mediapipe.OpenVINOInferenceCalculatorOptions"
+OPTIONS = messages.OpenVINOInferenceCalculatorOptions
 
 #: Tags with these prefixes hold a list of tensors, or one tensor. Any other tag holds one, too.
 _LISTS: Final = ("OVTENSORS", "TENSORS", "TFTENSORS")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import (
@@ -15,8 +13,9 @@ from graph_runtime import (
     SideOut,
     Stop,
 )
+from protos import messages
 
-_OPTIONS: Final = "mediapipe.OpenVINOModelServerSessionCalculatorOptions"
+_OPTIONS = messages.OpenVINOModelServerSessionCalculatorOptions
 
 
 class OpenVINOModelServerSessionCalculator(Calculator):

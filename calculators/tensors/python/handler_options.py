@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from graph_runtime import GraphError, find_options
+from protos import messages
 
 CALCULATOR: Final = "PythonExecutorCalculator"
-OPTIONS_TYPE: Final = "mediapipe.PythonExecutorCalculatorOptions"
+OPTIONS_TYPE = messages.PythonExecutorCalculatorOptions
 
 
-def handler_paths(config: Any) -> Iterator[str]:
+def handler_paths(config: messages.CalculatorGraphConfig) -> Iterator[str]:
     """The ``handler_path`` of each node of a ``CalculatorGraphConfig``, as it is written."""
     for node in config.node:
         if node.calculator == CALCULATOR:

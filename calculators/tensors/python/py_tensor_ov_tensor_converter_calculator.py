@@ -10,8 +10,9 @@ import numpy as np
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.python.pyovms import DTYPES, Tensor
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract
+from protos import messages
 
-OPTIONS_TYPE: Final = "mediapipe.PyTensorOvTensorConverterCalculatorOptions"
+OPTIONS_TYPE = messages.PyTensorOvTensorConverterCalculatorOptions
 ARRAY: Final = "OVTENSOR"
 TENSOR: Final = "OVMS_PY_TENSOR"
 

@@ -43,6 +43,7 @@ from graph_runtime import (
     find_options,
 )
 from graphrt_base.regular_file import read_regular_file
+from protos import messages
 
 T = TypeVar("T")
 
@@ -357,7 +358,8 @@ def _checked(node: NodePlan) -> Any:
     if not options.handler_path:
         raise ResourceError(
             f'node "{name}": it has no handler_path; it needs node_options: {{ '
-            f'[type.googleapis.com/{OPTIONS_TYPE}]: {{ handler_path: "model.py" }} }}'
+            "[type.googleapis.com/mediapipe.PythonExecutorCalculatorOptions]: "
+            '{ handler_path: "model.py" } }'
         )
     if not 1 <= options.instances <= MAX_INSTANCES:
         raise ResourceError(
@@ -395,12 +397,15 @@ def _handler_settings(node: NodePlan, settings: ResourceSettings, given: str) ->
     )
 
 
-async def _loaded(handler: HandlerSettings, options: Any, progress: LoadProgress) -> PythonNode:
+async def _loaded(
+    handler: HandlerSettings,
+    options: messages.PythonExecutorCalculatorOptions,
+    progress: LoadProgress,
+) -> PythonNode:
     """Load all instances concurrently; if one fails, all are closed."""
     node = PythonNode(handler.node_name)
-    type_ = options.DESCRIPTOR.fields_by_name["isolation"].enum_type
     # Decision 0026: a process of its own unless the author asks for a thread, as OVMS has it.
-    is_thread = options.isolation == type_.values_by_name["THREAD"].number
+    is_thread = options.isolation == options.THREAD
 
     async def load(number: int, part: LoadProgress) -> None:
         instance: Instance

@@ -36,8 +36,9 @@ from calculators.text.embeddings.request import (
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop
 from graph_runtime import Code, NodePlan, ResourceSettings
+from protos import messages
 
-OPTIONS_TYPE: Final = "mediapipe.EmbeddingsCalculatorOVOptions"
+OPTIONS_TYPE = messages.EmbeddingsCalculatorOVOptions
 
 _POOLING: Final = {
     "pooling_mode_cls_token": "CLS",
@@ -84,7 +85,9 @@ def read_embeddings_options(node: NodePlan, settings: ResourceSettings) -> Embed
         return _read(find_model_options(node, OPTIONS_TYPE), settings)
 
 
-def _read(options: Any, settings: ResourceSettings) -> EmbeddingsOptions:
+def _read(
+    options: messages.EmbeddingsCalculatorOVOptions, settings: ResourceSettings
+) -> EmbeddingsOptions:
     pooling: str = ""
     if options.HasField("pooling"):
         pooling = type(options).Pooling.Name(options.pooling)

@@ -26,8 +26,9 @@ from calculators.text.rerank.request import Ranking
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable
 from graph_runtime import Code, GraphError, NodePlan, ResourceError, ResourceSettings
+from protos import messages
 
-OPTIONS_TYPE: Final = "mediapipe.RerankCalculatorOVOptions"
+OPTIONS_TYPE = messages.RerankCalculatorOVOptions
 
 #: Tokens of a pair where ``config.json`` does not say how many the model takes.
 _USUAL_LENGTH: Final = 512

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
-from graph_runtime import NodePlan, ResourceError, ResourceSettings, find_options, options
+from graph_runtime import NodePlan, ResourceError, ResourceSettings, options
 from graph_runtime.errors import did_you_mean
 
 OPTIONS_TYPE: Final = "graphrt.TextClassificationCalculatorOVOptions"
@@ -218,8 +218,7 @@ def read_classifier_options(node: NodePlan, settings: ResourceSettings) -> Class
         ResourceError: with the node's name, the field, what is wrong, and what would be right.
     """
     with naming_node(node):
-        find_model_options(node, OPTIONS_TYPE)
-        options = find_options(node.config, TextClassificationCalculatorOVOptions)
+        options = find_model_options(node, TextClassificationCalculatorOVOptions)
         model = read_text_model(
             options.models_path,
             options.target_device,

@@ -20,9 +20,9 @@ from calculators.text.text_classification.request import (
     parse_predict_request,
 )
 from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, SideIn
-from protos.pool import message_class
+from protos import messages
 
-_CLASSIFICATIONS: Final[Any] = message_class("mediapipe.ClassificationList")
+_CLASSIFICATIONS: Final[Any] = messages.ClassificationList
 
 
 class TextClassificationCalculator(Calculator):

@@ -37,6 +37,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 
 @dataclass
@@ -116,8 +117,8 @@ def _place(name: str, names: Sequence[str]) -> int:
 Array = npt.NDArray[Any]
 
 _LOG = logging.getLogger(__name__)
-_OPTIONS = "mediapipe.InferenceCalculatorOptions"
-_TFLITE_OPTIONS = "mediapipe.TfLiteInferenceCalculatorOptions"
+_OPTIONS = messages.InferenceCalculatorOptions
+_TFLITE_OPTIONS = messages.TfLiteInferenceCalculatorOptions
 _OUTPUT_TAG = re.compile(r"OUTPUT_(\d+)")
 
 
@@ -159,9 +160,7 @@ class InferenceCalculatorCpu(Calculator):
     Source: MediaPipe ``calculators/tensor/inference_calculator_cpu.cc``.
     """
 
-    options = Options(_OPTIONS)
-    #: The options' full name.
-    options_name: ClassVar[str] = _OPTIONS
+    options: ClassVar[Options[Any]] = Options(_OPTIONS)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -180,7 +179,7 @@ class InferenceCalculatorCpu(Calculator):
         sides["DELEGATE"].set_any().optional()
         for tag in filter(_OUTPUT_TAG.fullmatch, sides.tags()):
             sides[tag].set(bool).optional()
-        options = contract.options(cls.options_name)
+        options = contract.options(cls.options.options_type)
         contract.require(
             bool(options.model_path) is not sides.has_tag("MODEL"),
             "the model comes either from the option model_path or from the side packet MODEL",
@@ -322,7 +321,6 @@ class TfLiteInferenceCalculator(InferenceCalculatorCpu):
     """
 
     options = Options(_TFLITE_OPTIONS)
-    options_name: ClassVar[str] = _TFLITE_OPTIONS
 
 
 def _left_out(cc: CalculatorContext) -> frozenset[int]:

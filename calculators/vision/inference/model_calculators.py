@@ -21,6 +21,7 @@ from graph_runtime import (
     Options,
 )
 from graphrt_base.regular_file import read_regular_file
+from protos import messages
 
 #: More than any model that MediaPipe names; larger files are refused.
 MAX_BYTES: Final = 1 << 30
@@ -93,7 +94,7 @@ def _content(file: Path, inode: int, time: int, size: int) -> bytes:
     return read_regular_file(file, MAX_BYTES)
 
 
-_RESOURCES = "mediapipe.ResourceProviderCalculatorOptions"
+_RESOURCES = messages.ResourceProviderCalculatorOptions
 _TEXT_MODE = 2
 _MODELS = ("MODEL_RESOURCE", "MODEL_BLOB", "MODEL_SPAN", "MODEL_FD")
 
@@ -268,7 +269,7 @@ class TfLiteCustomOpResolverCalculator(Calculator):
     Source: MediaPipe ``calculators/tflite/tflite_custom_op_resolver_calculator.cc``.
     """
 
-    options = Options("mediapipe.TfLiteCustomOpResolverCalculatorOptions")
+    options = Options(messages.TfLiteCustomOpResolverCalculatorOptions)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:

@@ -19,8 +19,9 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
-_PROJECTION = "mediapipe.LandmarkProjectionCalculatorOptions"
+_PROJECTION = messages.LandmarkProjectionCalculatorOptions
 
 
 class LandmarkProjectionCalculator(Calculator):

@@ -25,6 +25,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 _FACE: Final = 468
 #: Where the landmarks of both eyes of the iris model, the left one first, are in a face.
@@ -85,9 +86,9 @@ class UpdateFaceLandmarksCalculator(Calculator):
         cc.outputs["UPDATED_FACE_LANDMARKS"].add(face.with_values(values), cc.time)
 
 
-_REFINEMENT = "mediapipe.LandmarksRefinementCalculatorOptions"
-_HEATMAP = "mediapipe.RefineLandmarksFromHeatmapCalculatorOptions"
-_COPY = "mediapipe.VisibilityCopyCalculatorOptions"
+_REFINEMENT = messages.LandmarksRefinementCalculatorOptions
+_HEATMAP = messages.RefineLandmarksFromHeatmapCalculatorOptions
+_COPY = messages.VisibilityCopyCalculatorOptions
 
 
 class LandmarksRefinementCalculator(Calculator):

@@ -22,6 +22,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 
 def sigmoid(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
@@ -32,8 +33,8 @@ def sigmoid(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return found
 
 
-_FLOATS = "mediapipe.TensorsToFloatsCalculatorOptions"
-_THRESHOLD = "mediapipe.ThresholdingCalculatorOptions"
+_FLOATS = messages.TensorsToFloatsCalculatorOptions
+_THRESHOLD = messages.ThresholdingCalculatorOptions
 _SIGMOID = 1
 
 

@@ -19,6 +19,7 @@ from graph_runtime import (
     GraphError,
     Options,
 )
+from protos import messages
 
 
 class LandmarksToTensorsCalculator(Calculator):
@@ -76,8 +77,8 @@ def _array(value: Any) -> npt.NDArray[np.float32]:
     return np.stack([each.values for each in found])
 
 
-_OPTIONS = "mediapipe.TensorsToLandmarksCalculatorOptions"
-_TFLITE_OPTIONS = "mediapipe.TfLiteTensorsToLandmarksCalculatorOptions"
+_OPTIONS = messages.TensorsToLandmarksCalculatorOptions
+_TFLITE_OPTIONS = messages.TfLiteTensorsToLandmarksCalculatorOptions
 _SIGMOID = 1
 _FLIPS = ("FLIP_HORIZONTALLY", "FLIP_VERTICALLY")
 
@@ -120,9 +121,7 @@ class TensorsToLandmarksCalculator(Calculator):
     Source: MediaPipe ``calculators/tensor/tensors_to_landmarks_calculator.cc``.
     """
 
-    options = Options(_OPTIONS)
-    #: The options' full name.
-    options_name: ClassVar[str] = _OPTIONS
+    options: ClassVar[Options[Any]] = Options(_OPTIONS)
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
@@ -137,7 +136,7 @@ class TensorsToLandmarksCalculator(Calculator):
             sides[tag].set(bool).optional()
         outputs["LANDMARKS"].set(Landmarks).optional()
         outputs["NORM_LANDMARKS"].set(Landmarks).optional()
-        options = contract.options(cls.options_name)
+        options = contract.options(cls.options.options_type)
         flips = options.flip_horizontally or options.flip_vertically
         flips = flips or any(inputs.has_tag(tag) or sides.has_tag(tag) for tag in _FLIPS)
         if outputs.has_tag("NORM_LANDMARKS") or flips:
@@ -235,7 +234,6 @@ class TfLiteTensorsToLandmarksCalculator(TensorsToLandmarksCalculator):
     """
 
     options = Options(_TFLITE_OPTIONS)
-    options_name: ClassVar[str] = _TFLITE_OPTIONS
 
 
 TENSORS_TO_LANDMARKS: tuple[type[Calculator], ...] = (

@@ -10,8 +10,7 @@ from graph_runtime.errors import GraphConfigError
 from graph_runtime.language.tag_map import TagMap
 from graph_runtime.streams.input_handlers.handler import InputStreamHandler, SyncSet, read_options
 from graph_runtime.streams.input_stream import InputStream
-
-_OPTIONS = "mediapipe.DefaultInputStreamHandlerOptions"
+from protos import messages
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class DefaultInputStreamHandler(SyncSet, InputStreamHandler):
 
     @classmethod
     def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> Settings:
-        size = read_options(options, _OPTIONS).batch_size
+        size = read_options(options, messages.DefaultInputStreamHandlerOptions).batch_size
         if size < 1:
             raise GraphConfigError(
                 f"{cls.__name__}: Batch size has to be greater than or equal to 1: batch_size is "

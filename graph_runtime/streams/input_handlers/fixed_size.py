@@ -18,8 +18,7 @@ from graph_runtime.streams.input_handlers.handler import (
     read_options,
 )
 from graph_runtime.streams.input_stream import InputStream
-
-_OPTIONS = "mediapipe.FixedSizeInputStreamHandlerOptions"
+from protos import messages
 
 
 def _previous(bound: int) -> int:
@@ -59,7 +58,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
 
     @classmethod
     def prepare(cls, tag_map: TagMap, options: Any, max_in_flight: int) -> FixedSizes:
-        given = read_options(options, _OPTIONS)
+        given = read_options(options, messages.FixedSizeInputStreamHandlerOptions)
         if not 1 <= given.target_queue_size <= given.trigger_queue_size:
             raise GraphConfigError(
                 "FixedSizeInputStreamHandler: target_queue_size must be at least 1 and at most "

@@ -10,13 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from graph_runtime import timestamp as ts
 from graph_runtime.language.tag_map import TagMap
-from graph_runtime.options.options import OptionsType, find_extension_options
+from graph_runtime.options.options import find_extension_options
 from graph_runtime.packet import EMPTY, Packet, packet_at
 from graph_runtime.streams.input_stream import InputStream
+
+T = TypeVar("T")
 
 
 class Readiness(IntEnum):
@@ -159,9 +161,6 @@ class SyncSet:
         return NOT_READY
 
 
-def read_options(options: Any, full_name: str) -> Any:
+def read_options(options: Any, options_type: type[T]) -> T:
     """The message of this type in a ``MediaPipeOptions``, its defaults where it is not given."""
-    kind: OptionsType[Any] = OptionsType.of(full_name)
-    if options is None:
-        return kind.message_class()
-    return find_extension_options(options, kind.message_class)
+    return options_type() if options is None else find_extension_options(options, options_type)

@@ -20,15 +20,15 @@ from graph_runtime.streams.input_handlers.handler import (
     read_options,
 )
 from graph_runtime.streams.input_stream import InputStream
-
-_OPTIONS = "mediapipe.SyncSetInputStreamHandlerOptions"
+from protos import messages
 
 
 def _places(tag_map: TagMap, options: Any) -> list[list[int]]:
     """The stream ids of each set; unlisted streams form one more."""
     used: dict[int, str] = {}
     places: list[list[int]] = []
-    for number, sync_set in enumerate(read_options(options, _OPTIONS).sync_set):
+    given = read_options(options, messages.SyncSetInputStreamHandlerOptions)
+    for number, sync_set in enumerate(given.sync_set):
         if not sync_set.tag_index:
             raise GraphConfigError(
                 f"SyncSetInputStreamHandler: sync_set {number} lists no tag_index"

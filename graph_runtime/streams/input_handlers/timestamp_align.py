@@ -21,12 +21,13 @@ from graph_runtime.streams.input_handlers.handler import (
     take,
 )
 from graph_runtime.streams.input_stream import InputStream
-
-_OPTIONS = "mediapipe.TimestampAlignInputStreamHandlerOptions"
+from protos import messages
 
 
 def _base_place(tag_map: TagMap, options: Any) -> int:
-    text = read_options(options, _OPTIONS).timestamp_base_tag_index
+    text = read_options(
+        options, messages.TimestampAlignInputStreamHandlerOptions
+    ).timestamp_base_tag_index
     place = tag_map.id_of(*parse_tag_index(text))
     if place < 0:
         labels = [port_label(tag, index) for tag, index in tag_map]

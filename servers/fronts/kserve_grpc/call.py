@@ -7,20 +7,18 @@ import gc
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, Protocol, Self
+from typing import Any, Final, NoReturn, Protocol, Self, TypeVar
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from calculators.kit.child_process.fair_turns import FairTurns
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, current_record, note_reason
 from graph_runtime import Code
-from protos.pool import message_class
 from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import Disconnection
 from servers.contract.failure import failure_of
@@ -36,16 +34,17 @@ from servers.fronts.body_room import (
 from servers.fronts.kserve_grpc.gate import Gate
 from servers.operations.request_log import RequestEnd, RequestJournal, reason_for_log, request_id_of
 
+M = TypeVar("M", bound=Message)
+
 _MAX_BYTES: Final = 64 * 1024
 
 
-def parsed(full_name: str, data: bytes) -> Any:
-    """Parse a message of the type ``full_name``.
+def parsed(kind: type[M], data: bytes) -> M:
+    """Parse a message.
 
     Raises:
         RequestError: ``data`` is not such a message, or is longer than 64 KiB.
     """
-    kind = _class(full_name)
     name = kind.DESCRIPTOR.name
     if len(data) > _MAX_BYTES:
         raise RequestError(f"a {name} can have {_MAX_BYTES} bytes, not {len(data)}")
@@ -53,16 +52,6 @@ def parsed(full_name: str, data: bytes) -> Any:
         return kind.FromString(data)
     except DecodeError as error:
         raise RequestError(f"the request is not a {name} message") from error
-
-
-def serialized(full_name: str, **fields: object) -> bytes:
-    """Return a message of the type ``full_name`` as bytes."""
-    return bytes(_class(full_name)(**fields).SerializeToString())
-
-
-@cache
-def _class(full_name: str) -> Any:
-    return message_class(full_name)
 
 
 _log: Final = logging.getLogger(__name__)

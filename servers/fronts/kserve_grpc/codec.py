@@ -38,6 +38,7 @@ from calculators.tensors.inference import (
     tensor_from_raw,
     to_raw,
 )
+from protos import messages
 from protos.pool import message_class
 from servers.fronts.kserve_grpc.contents import (
     Packed,
@@ -181,7 +182,7 @@ def parse_request(parsed: bytes) -> Any:
 
 @cache
 def _request_class() -> Any:
-    return message_class("inference.ModelInferRequest")
+    return messages.ModelInferRequest
 
 
 def _read_layout(parsed: bytes, raw_count: int) -> MessageLayout:
@@ -330,7 +331,7 @@ def encode_stream_error(text: str, request_id: str = "") -> bytes:
 
     ``request_id``: the request that failed.
     """
-    message: Any = _message_class("ModelStreamInferResponse")(error_message=text)
+    message = messages.ModelStreamInferResponse(error_message=text)
     if request_id:
         message.infer_response.id = request_id
     return bytes(message.SerializeToString())
@@ -366,14 +367,14 @@ def _without_id(
     model: str, version: str, outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
 ) -> bytes:
     """Return a ``ModelInferResponse`` with the names, datatypes and shapes of its outputs."""
-    message: Any = _message_class("ModelInferResponse")(model_name=model, model_version=version)
+    message = messages.ModelInferResponse(model_name=model, model_version=version)
     for name, datatype, shape in outputs:
         message.outputs.add(name=name, datatype=str(datatype), shape=shape)
     return bytes(message.SerializeToString())
 
 
 def _with_parameters(response: InferResponse) -> bytes:
-    message: Any = _message_class("ModelInferResponse")(
+    message = messages.ModelInferResponse(
         model_name=response.model, model_version=response.version, id=response.id
     )
     encode_parameters(response.parameters, message.parameters)

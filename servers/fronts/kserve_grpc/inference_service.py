@@ -18,6 +18,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import name_model
 from calculators.tensors.inference import InferRequest, quoted
 from graph_runtime import Code, RunError
+from protos import messages
 from servers import NAME, version
 from servers.contract.data_plane import (
     DataPlane,
@@ -34,7 +35,6 @@ from servers.fronts.kserve_grpc.call import (
     StreamCall,
     Unary,
     parsed,
-    serialized,
     status_of,
 )
 from servers.fronts.kserve_grpc.codec import (
@@ -303,43 +303,41 @@ class InferenceService:
         await StreamSession(call, self._data_plane, self._settings).run()
 
     async def _server_live(self, request: bytes, call: Call) -> bytes:
-        parsed("inference.ServerLiveRequest", request)
-        return serialized("inference.ServerLiveResponse", live=True)
+        parsed(messages.ServerLiveRequest, request)
+        return messages.ServerLiveResponse(live=True).SerializeToString()
 
     async def _server_ready(self, request: bytes, call: Call) -> bytes:
-        parsed("inference.ServerReadyRequest", request)
-        return serialized("inference.ServerReadyResponse", ready=self._data_plane.is_ready)
+        parsed(messages.ServerReadyRequest, request)
+        return messages.ServerReadyResponse(ready=self._data_plane.is_ready).SerializeToString()
 
     async def _server_metadata(self, request: bytes, call: Call) -> bytes:
-        parsed("inference.ServerMetadataRequest", request)
-        return serialized(
-            "inference.ServerMetadataResponse",
+        parsed(messages.ServerMetadataRequest, request)
+        return messages.ServerMetadataResponse(
             name=NAME,
             version=version(),
             extensions=_EXTENSIONS,
-        )
+        ).SerializeToString()
 
     async def _model_ready(self, request: bytes, call: Call) -> bytes:
-        asked = parsed("inference.ModelReadyRequest", request)
+        asked = parsed(messages.ModelReadyRequest, request)
         name_model(asked.name)
         is_ready = self._data_plane.is_model_ready(asked.name, asked.version)
-        return serialized("inference.ModelReadyResponse", ready=is_ready)
+        return messages.ModelReadyResponse(ready=is_ready).SerializeToString()
 
     async def _model_metadata(self, request: bytes, call: Call) -> bytes:
-        asked = parsed("inference.ModelMetadataRequest", request)
+        asked = parsed(messages.ModelMetadataRequest, request)
         name_model(asked.name)
         known = await self._data_plane.metadata(asked.name, asked.version)
-        return serialized(
-            "inference.ModelMetadataResponse",
+        return messages.ModelMetadataResponse(
             name=known.name,
             versions=known.versions,
             platform=known.platform,
             inputs=_tensors(known.inputs),
             outputs=_tensors(known.outputs),
-        )
+        ).SerializeToString()
 
     async def _repository_index(self, request: bytes, call: Call) -> bytes:
-        asked = parsed("inference.RepositoryIndexRequest", request)
+        asked = parsed(messages.RepositoryIndexRequest, request)
         _check_repository(asked.repository_name)
         models = [
             {
@@ -351,27 +349,29 @@ class InferenceService:
             for entry in self._data_plane.index()
             if entry.state == "READY" or not asked.ready
         ]
-        return serialized("inference.RepositoryIndexResponse", models=models)
+        return messages.RepositoryIndexResponse(models=models).SerializeToString()
 
     async def _load(self, request: bytes, call: Call) -> bytes:
         self._settings.access.check_control()
-        asked = parsed("inference.RepositoryModelLoadRequest", request)
+        asked = parsed(messages.RepositoryModelLoadRequest, request)
         model = _model_of(asked)
         _refuse_parameters(asked.parameters)
         name_model(model)
         await self._data_plane.load(model)
-        return serialized("inference.RepositoryModelLoadResponse", model_name=model, isLoaded=True)
+        return messages.RepositoryModelLoadResponse(
+            model_name=model, isLoaded=True
+        ).SerializeToString()
 
     async def _unload(self, request: bytes, call: Call) -> bytes:
         self._settings.access.check_control()
-        asked = parsed("inference.RepositoryModelUnloadRequest", request)
+        asked = parsed(messages.RepositoryModelUnloadRequest, request)
         model = _model_of(asked)
         _refuse_parameters(name for name in asked.parameters if name != _UNLOAD_PARAMETER)
         name_model(model)
         await self._data_plane.unload(model)
-        return serialized(
-            "inference.RepositoryModelUnloadResponse", model_name=model, isUnloaded=True
-        )
+        return messages.RepositoryModelUnloadResponse(
+            model_name=model, isUnloaded=True
+        ).SerializeToString()
 
 
 def _tensors(known: Iterable[TensorMetadata]) -> list[dict[str, object]]:

@@ -16,9 +16,10 @@ import grpc
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import quoted
 from graph_runtime import Code, NotFoundError
-from protos.pool import pool
+from protos import messages
+from protos.pool import message_class, pool
 from servers.contract.data_plane import DataPlane
-from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary, parsed, serialized
+from servers.fronts.kserve_grpc.call import Call, Stream, StreamCall, Unary, parsed
 from servers.fronts.kserve_grpc.inference_service import NAME_OF_SERVICE as INFERENCE
 
 REFLECTION_VERSIONS: Final = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
@@ -40,9 +41,10 @@ class ReflectionService:
         call.is_idle = True
         while (request := await call.read()) is not None:
             content = await call.content(request)
-            asked = parsed(f"{self._version}.ServerReflectionRequest", content)
+            asked: Any = parsed(message_class(f"{self._version}.ServerReflectionRequest"), content)
             answer = {"valid_host": asked.host, "original_request": asked, **self._answer(asked)}
-            await call.write(serialized(f"{self._version}.ServerReflectionResponse", **answer))
+            response = message_class(f"{self._version}.ServerReflectionResponse")
+            await call.write(response(**answer).SerializeToString())
 
     def _answer(self, asked: Any) -> dict[str, object]:
         match asked.WhichOneof("message_request"):
@@ -129,8 +131,6 @@ def _error(code: grpc.StatusCode, text: str) -> dict[str, object]:
 
 HEALTH_SERVICE: Final = "grpc.health.v1.Health"
 
-_REQUEST: Final = "grpc.health.v1.HealthCheckRequest"
-_RESPONSE: Final = "grpc.health.v1.HealthCheckResponse"
 _UNKNOWN: Final = "SERVICE_UNKNOWN"
 
 
@@ -147,25 +147,25 @@ class HealthService:
         self.streams: Mapping[str, Stream] = {"Watch": self._watch}
 
     async def _check(self, request: bytes, call: Call) -> bytes:
-        service = parsed(_REQUEST, request).service
+        service = parsed(messages.HealthCheckRequest, request).service
         status = self._status(service)
         if status == _UNKNOWN:
             raise RequestError(f"there is no service {quoted(service)}", code=Code.NOT_FOUND)
-        return serialized(_RESPONSE, status=status)
+        return messages.HealthCheckResponse(status=status).SerializeToString()
 
     async def _watch(self, call: StreamCall) -> None:
         """Send the status now, and at every change."""
         request = await call.read()
         if request is None:
             raise RequestError("the stream ended before its request")
-        service = parsed(_REQUEST, await call.content(request)).service
+        service = parsed(messages.HealthCheckRequest, await call.content(request)).service
         call.is_idle = True
         status_of = ""
         while True:
             status = self._status(service)
             if status != status_of:
                 status_of = status
-                await call.write(serialized(_RESPONSE, status=status))
+                await call.write(messages.HealthCheckResponse(status=status).SerializeToString())
             await asyncio.sleep(self._watch_seconds)
 
     def _status(self, service: str) -> str:

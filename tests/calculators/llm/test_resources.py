@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from calculators.llm.engine.process_engine import ProcessEngine
-from calculators.llm.options import OPTIONS_TYPE
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options
+from protos import messages
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.graph_texts import (
     GRAPHS,
@@ -58,7 +58,7 @@ def test_all_spellings_give_the_same_graph(name: str) -> None:
     plan = plan_of(GRAPHS[name])
     assert [node.config.name for node in plan.nodes] == ["LLMExecutor"]
     assert [node.calculator_type for node in plan.nodes] == ["HttpLLMCalculator"]
-    assert has_options(plan.nodes[0].config, OPTIONS_TYPE)
+    assert has_options(plan.nodes[0].config, messages.LLMCalculatorOptions)
 
 
 def test_the_demo_models_own_graph_is_the_quickstarts() -> None:
