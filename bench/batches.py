@@ -33,9 +33,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bench.engine_throughput import model_options, tokens_per_word
-from bench.event_stream_client import Address, chat_body, connect, read_answer
-from bench.load_generator import Lengths, Request, make_workload, run_loop
-from bench.machine import describe_machine
+from bench.load_generator import (
+    Address,
+    Lengths,
+    Request,
+    chat_body,
+    connect,
+    make_workload,
+    read_answer,
+    run_loop,
+)
+from bench.machine import ServerProcess, children, cpu_seconds, describe_machine
 from bench.serve_vs_engine import (
     DEMO,
     Model,
@@ -45,7 +53,6 @@ from bench.serve_vs_engine import (
     say,
     versions,
 )
-from bench.server_process import ServerProcess, children, cpu_seconds
 from bench.smollm2 import smollm2_path
 from calculators.llm.prompt.builder import PromptBuilder
 from servers.batch_work.inner_server import inner_client

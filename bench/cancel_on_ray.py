@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.batch_on_ray import GRAPH
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import ServerProcess
+from bench.machine import ServerProcess, add_write, describe_machine, publish
 
 #: Milliseconds that a cancellation may take.
 AIM: Final = 200

@@ -39,8 +39,7 @@ import numpy as np
 import soundfile
 from PIL import Image
 
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import cpu_seconds
+from bench.machine import add_write, cpu_seconds, describe_machine, publish
 from tests.calculators.images.image_generation import image_models
 from tests.calculators.images.media.pictures import scanned_jpeg
 from tests.calculators.speech.audio.sounds import tone, wav

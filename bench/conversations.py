@@ -24,9 +24,8 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import ServerProcess, add_write, describe_machine, publish
 from bench.serve_vs_engine import say, versions
-from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.llm.tuning.arena import median_interval
 from servers.load.client import CHAT, BenchmarkClient, BenchmarkPrompt, words

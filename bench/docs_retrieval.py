@@ -18,8 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.machine import describe_machine
-from bench.server_process import ServerProcess
+from bench.machine import ServerProcess, describe_machine
 from examples.models.retrieval_training.documents import Section, read_sections
 
 MODELS: Final = Path(__file__).parents[1] / "examples" / "models"

@@ -33,11 +33,9 @@ from typing import Any, Final
 import numpy as np
 import uvloop
 
-from bench.embedding_clients import figures
-from bench.embedding_peers import Peer, start_infinity, start_sentence_transformers
-from bench.encoder_model import make_encoder, text_of
-from bench.machine import describe_machine
-from bench.server_process import ServerProcess, children, cpu_seconds
+from bench.embedding_clients import Peer, figures, start_infinity, start_sentence_transformers
+from bench.machine import ServerProcess, children, cpu_seconds, describe_machine
+from bench.random_model import make_encoder, text_of
 from calculators.text.embeddings.encoding import Embed, encode
 from calculators.text.text_models.compiled_forms import CompiledForms
 from calculators.text.text_models.messages import EncoderLoad

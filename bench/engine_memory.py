@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bench.machine import describe_machine
-from bench.server_process import resident_bytes
+from bench.machine import describe_machine, resident_bytes
 
 if TYPE_CHECKING:
     from calculators.llm.grammars.grammar import Grammar

@@ -12,12 +12,16 @@ beside the bytes of the weights that it writes.
 ``python -m bench.gguf products``: milliseconds of one product by the form of its matrix.
 
 ``--peer`` adds llama.cpp (the package llama-cpp-python). ``gguf.md`` has results.
+
+llama-cpp-python gives logits, and tokens per second, for comparisons. The package is built by a C++
+compiler when it is installed: ``pip install llama-cpp-python``.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import json
 import math
 import os
@@ -37,8 +41,8 @@ import openvino_genai as genai
 from numpy.typing import NDArray
 from openvino import opset15 as op
 
-from bench.paged_model import EXACT, PagedModel
-from bench.server_process import ServerProcess, children, peak_bytes
+from bench.machine import ServerProcess, children, peak_bytes
+from bench.random_model import EXACT, PagedModel
 from calculators.kit.checkpoints.converted_gguf import convert, read_source
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.family_builders import build_model
@@ -48,6 +52,107 @@ from calculators.kit.checkpoints.tokenizer_graph import write_tokenizer
 from calculators.kit.checkpoints.vocabulary import read_vocabulary
 from calculators.kit.checkpoints.weights import WeightScratch
 from graph_runtime import LoadProgress
+
+
+def peer_logits(path: Path, ids: list[int], *, plain: bool = True) -> NDArray[np.float32]:
+    """Return llama.cpp's logits of all tokens, with a float32 cache.
+
+    Args:
+        plain: without kernels for rearranged weights.
+
+    Raises:
+        RuntimeError: it does not load the file.
+    """
+    import llama_cpp as peer
+
+    parameters = peer.llama_model_default_params()
+    parameters.n_gpu_layers = 0
+    parameters.use_extra_bufts = not plain
+    model = peer.llama_model_load_from_file(str(path).encode(), parameters)
+    if not model:
+        raise RuntimeError(f"llama.cpp does not load {path.name}")
+    settings = peer.llama_context_default_params()
+    settings.n_ctx = settings.n_batch = settings.n_ubatch = len(ids) + 8
+    settings.n_threads = settings.n_threads_batch = 1
+    settings.type_k = settings.type_v = 0
+    settings.flash_attn_type = 0
+    context = peer.llama_init_from_model(model, settings)
+    batch = peer.llama_batch_init(len(ids), 0, 1)
+    batch.n_tokens = len(ids)
+    for place, token in enumerate(ids):
+        batch.token[place] = token
+        batch.pos[place] = place
+        batch.n_seq_id[place] = 1
+        batch.seq_id[place][0] = 0
+        batch.logits[place] = 1
+    if peer.llama_decode(context, batch):
+        raise RuntimeError(f"llama.cpp does not compute {path.name}")
+    count = peer.llama_vocab_n_tokens(peer.llama_model_get_vocab(model))
+    rows = [
+        np.ctypeslib.as_array(peer.llama_get_logits_ith(context, place), (count,)).copy()
+        for place in range(len(ids))
+    ]
+    peer.llama_batch_free(batch)
+    peer.llama_free(context)
+    peer.llama_model_free(model)
+    return np.array(rows, np.float32)
+
+
+class PeerModel:
+    """A loaded model that decodes several sequences at a time."""
+
+    def __init__(self, path: Path, sequences: int, length: int, threads: int) -> None:
+        import llama_cpp as peer
+
+        self._peer = peer
+        parameters = peer.llama_model_default_params()
+        parameters.n_gpu_layers = 0
+        self._model = peer.llama_model_load_from_file(str(path).encode(), parameters)
+        settings = peer.llama_context_default_params()
+        settings.n_ctx = sequences * length
+        settings.n_batch = settings.n_ubatch = 512
+        settings.n_seq_max = sequences
+        settings.n_threads = settings.n_threads_batch = threads
+        self._context = peer.llama_init_from_model(self._model, settings)
+        self._batch = peer.llama_batch_init(512, 0, 1)
+
+    def _decode(self, tokens: list[tuple[int, int, int]]) -> None:
+        """Decode tokens: id, position, sequence."""
+        batch = self._batch
+        batch.n_tokens = len(tokens)
+        for place, (token, position, sequence) in enumerate(tokens):
+            batch.token[place] = token
+            batch.pos[place] = position
+            batch.n_seq_id[place] = 1
+            batch.seq_id[place][0] = sequence
+            batch.logits[place] = 1 if len(tokens) < 64 or place == len(tokens) - 1 else 0
+        if self._peer.llama_decode(self._context, batch):
+            raise RuntimeError("llama.cpp does not decode")
+
+    def run(self, sequences: int, prompt: int, new: int) -> tuple[float, float]:
+        """Return seconds until all prompts are read, and until all tokens are made after that."""
+        peer = self._peer
+        peer.llama_memory_clear(peer.llama_get_memory(self._context), True)
+        start = time.perf_counter()
+        for sequence in range(sequences):
+            self._decode([(100 + place, place, sequence) for place in range(prompt)])
+        read = time.perf_counter()
+        for step in range(new):
+            self._decode([(100 + step, prompt + step, each) for each in range(sequences)])
+        return read - start, time.perf_counter() - read
+
+
+def quiet() -> None:
+    """Leave out llama.cpp's log."""
+    import llama_cpp as peer
+
+    global _ignore
+    _ignore = peer.llama_log_callback(lambda level, text, data: None)
+    peer.llama_log_set(_ignore, ctypes.c_void_p())
+
+
+_ignore: Any = None
+
 
 _TEXT: Final = Path(__file__).parents[1] / "docs" / "serving.md"
 _CHARACTERS: Final = 14_000
@@ -137,8 +242,6 @@ def exactness(path: Path, source: Path, *, with_peer: bool) -> None:
             result = divergence(reference, logits)
             print(f"| {name} | {result} | {perplexity(run, ids):.2f} |", flush=True)
     if with_peer:
-        from bench.llama_cpp import peer_logits, quiet
-
         quiet()
         assert reference is not None
         result = divergence(reference, peer_logits(path, short))
@@ -222,8 +325,6 @@ def speed(
         with tempfile.TemporaryDirectory() as folder:
             runs = {f"graphrt, {form}": _pipeline_run(path, form, Path(folder)) for form in forms}
             if with_peer:
-                from bench.llama_cpp import PeerModel, quiet
-
                 quiet()
                 peer = PeerModel(path, max(streams), 640, threads=os.cpu_count() or 1)
                 runs["llama.cpp"] = peer.run

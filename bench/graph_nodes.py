@@ -23,10 +23,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.event_stream_client import Address
-from bench.load_generator import Lengths, make_workload, run_load, run_loop
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import ServerProcess
+from bench.load_generator import Address, Lengths, make_workload, run_load, run_loop
+from bench.machine import ServerProcess, add_write, describe_machine, publish
 from bench.smollm2 import get_smollm2
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from calculators.language import on_text

@@ -33,7 +33,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-from bench.server_process import ServerProcess, children
+from bench.machine import ServerProcess, children
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")

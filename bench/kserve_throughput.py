@@ -24,8 +24,7 @@ from typing import Any, Final
 import aiohttp
 import grpc
 
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import ServerProcess, cpu_seconds
+from bench.machine import ServerProcess, add_write, cpu_seconds, describe_machine, publish
 
 MODEL: Final = "pass_through"
 SMALL: Final = 256

@@ -23,11 +23,9 @@ from statistics import median
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from bench.event_stream_client import Address, Connection, chat_body, connect, read_answer
-from bench.load_generator import run_loop
-from bench.machine import describe_machine
+from bench.load_generator import Address, Connection, chat_body, connect, read_answer, run_loop
+from bench.machine import ServerProcess, children, cpu_seconds, describe_machine, proportional_bytes
 from bench.serve_vs_engine import say, versions
-from bench.server_process import ServerProcess, children, cpu_seconds, proportional_bytes
 from bench.smollm2 import get_smollm2
 from servers.load.client import RequestOutcome
 

@@ -23,7 +23,7 @@ from statistics import median
 from time import perf_counter_ns, thread_time_ns
 from typing import Final
 
-from bench.machine import WrittenReport, describe_machine
+from bench.machine import ServerProcess, WrittenReport, describe_machine
 from bench.metrics_cost import (
     CALCULATORS,
     DEMO,
@@ -37,7 +37,6 @@ from bench.metrics_cost import (
     request_of,
     run_round,
 )
-from bench.server_process import ServerProcess
 from graph_runtime import (
     CalculatorGraph,
     RunTotals,

@@ -27,8 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from bench.machine import WrittenReport, describe_machine
-from bench.server_process import ServerProcess
+from bench.machine import ServerProcess, WrittenReport, describe_machine
 
 EVENTS: Final = 1000
 STREAMS, TOKENS = 32, 100
@@ -134,7 +133,7 @@ class Client:
 
 
 def cpu_ns(pid: int) -> int:
-    """Processor time of all threads in nanoseconds, finer than that of `bench.server_process`."""
+    """Processor time of all threads in nanoseconds, finer than that of `bench.machine`."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 

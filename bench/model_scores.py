@@ -29,9 +29,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Final
 
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import ServerProcess, add_write, describe_machine, publish
 from bench.serve_vs_engine import say, versions
-from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 
 _ROOT: Final = Path(__file__).parents[1]

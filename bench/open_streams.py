@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.event_stream_client import Address, Connection, chat_body, connect
-from bench.load_generator import run_loop
-from bench.server_process import ServerProcess
+from bench.load_generator import Address, Connection, chat_body, connect, run_loop
+from bench.machine import ServerProcess
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: More tokens than are generated before the measurement.

@@ -24,9 +24,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.machine import WrittenReport, describe_machine
+from bench.machine import ServerProcess, WrittenReport, describe_machine
 from bench.metrics_cost import CALCULATORS
-from bench.server_process import ServerProcess
 
 _NODES: Final = 200
 _PATIENCE_MS: Final = 120_000

@@ -30,8 +30,7 @@ import openvino
 from openvino import opset13
 
 from bench.infer_clients import INPUT
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import ServerProcess, cpu_seconds
+from bench.machine import ServerProcess, add_write, cpu_seconds, describe_machine, publish
 
 MODEL: Final = "pictures"
 AIM: Final = 0.95

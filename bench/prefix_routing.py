@@ -26,8 +26,7 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import Any, Final
 
-from bench.machine import WrittenReport, describe_machine
-from bench.server_process import ServerProcess
+from bench.machine import ServerProcess, WrittenReport, describe_machine
 
 REPLICAS, CONVERSATIONS, TURNS, AT_ONCE = 4, 96, 6, 24
 CACHED_BLOCKS: Final = 3000

@@ -30,11 +30,9 @@ from typing import Any, Final, NamedTuple
 import grpc
 
 from bench.echo_servers import SERVICE
-from bench.event_stream_client import Address, chat_body, connect, read_answer
 from bench.infer_clients import HttpClient, grpc_request, rest_request
-from bench.load_generator import run_loop
-from bench.machine import describe_machine
-from bench.server_process import ServerProcess
+from bench.load_generator import Address, chat_body, connect, read_answer, run_loop
+from bench.machine import ServerProcess, describe_machine
 
 DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 MANY_TOKENS: Final = 400

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from bench.engine_throughput import tokens_per_word
 from bench.graph_throughput import run_async, run_sync, whole_life
 from bench.kserve_throughput import CLIENTS, GRAPH, LIMITS, MODEL, SMALL, Target, ask, echo_server
-from bench.machine import describe_machine
+from bench.machine import ServerProcess, describe_machine
 from bench.serve_vs_engine import (
     DEMO,
     QUICK_REQUESTS,
@@ -35,7 +35,6 @@ from bench.serve_vs_engine import (
     measure_pair,
     throughput_ratio,
 )
-from bench.server_process import ServerProcess
 from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.tuning.arena import Interval, median_interval
 

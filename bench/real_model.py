@@ -24,11 +24,10 @@ from urllib.parse import urlsplit
 
 from bench.engine_throughput import tokens_per_word
 from bench.load_generator import OUTPUT_TOKENS
-from bench.machine import describe_machine
+from bench.machine import ServerProcess, describe_machine
 from bench.peer_servers import PeerModel, Setting, llama_cpp
 from bench.peers import ModelRuns, load, peer_version, rows, way_of
 from bench.serve_vs_engine import say, versions
-from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.llm.prompt.builder import PromptBuilder
 

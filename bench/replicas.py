@@ -37,9 +37,14 @@ from statistics import median
 from typing import Final, Self, cast
 
 from bench.load_generator import run_loop
-from bench.machine import describe_machine
+from bench.machine import (
+    ServerProcess,
+    cpu_seconds,
+    describe_machine,
+    involuntary_switches,
+    resident_bytes,
+)
 from bench.python_calls import DEMO
-from bench.server_process import ServerProcess, cpu_seconds, involuntary_switches, resident_bytes
 
 REPLICAS: Final = (1, 2, 4)
 #: Requests at a time of the runs that give the engine's curve.

@@ -26,10 +26,9 @@ from statistics import median
 from typing import Any, Final
 
 from bench.engine_throughput import model_options, tokens_per_word
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import ServerProcess, add_write, describe_machine, publish
 from bench.open_streams import StreamMemory, measure_open_streams
 from bench.random_model import LARGE, make_model, write_graph
-from bench.server_process import ServerProcess
 from bench.smollm2 import get_smollm2
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM

@@ -25,13 +25,11 @@ from statistics import median
 from typing import Final
 from unittest import mock
 
-from bench.encoder_model import make_encoder, text_of
-from bench.event_stream_client import Address, chat_body, connect
 from bench.infer_clients import HttpClient, grpc_client, grpc_request, rest_request
-from bench.load_generator import run_loop
-from bench.machine import describe_machine
+from bench.load_generator import Address, chat_body, connect, run_loop
+from bench.machine import ServerProcess, describe_machine
 from bench.python_calls import DEMO
-from bench.server_process import ServerProcess
+from bench.random_model import make_encoder, text_of
 
 _GRAPH: Final = """
 input_stream: "IN:in"

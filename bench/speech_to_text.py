@@ -28,8 +28,7 @@ from typing import Final
 
 import soundfile
 
-from bench.machine import add_write, describe_machine, publish
-from bench.server_process import ServerProcess, children, cpu_seconds
+from bench.machine import ServerProcess, add_write, children, cpu_seconds, describe_machine, publish
 from bench.whisper_tiny import (
     SENTENCES,
     ctranslate2_path,

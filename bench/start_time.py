@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from bench.machine import describe_machine
-from bench.server_process import children, cpu_seconds, proportional_bytes
+from bench.machine import children, cpu_seconds, describe_machine, proportional_bytes
 
 ROOT: Final = Path(__file__).parents[1]
 _SERVED: Final = "try:"

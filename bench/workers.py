@@ -27,9 +27,8 @@ import aiohttp
 import grpc
 
 from bench.kserve_throughput import SMALL, TITLES
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import ServerProcess, add_write, children, describe_machine, publish
 from bench.server_cpu import nanoseconds
-from bench.server_process import ServerProcess, children
 
 MODEL: Final = "pass_through"
 WORKERS: Final = (1, 2)

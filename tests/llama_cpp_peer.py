@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.gguf import peer_logits, quiet
 from bench.gguf_file import write_gguf
-from bench.llama_cpp import peer_logits, quiet
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import floats_of, unpack
 from tests.calculators.kit.checkpoints.expected_logits import (

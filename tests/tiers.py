@@ -63,7 +63,7 @@ IMPORTS: Final = {
     "aiohttp": Tier.TEST,
     "bench.cluster_model": Tier.FULL,
     "bench.mediapipe_agreement": Tier.TEST,
-    "bench.paged_model": Tier.TEST,
+    "bench.random_model": Tier.TEST,
     "calculators.speech.audio.sound_reader": Tier.TEST,
     "calculators.kit.child_process": Tier.TEST,
     "calculators.llm.pdf_files": Tier.TEST,

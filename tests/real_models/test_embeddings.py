@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from bench.minilm import minilm_path
+from bench.retrieval_hits import minilm_path
 from tests.process.http_client import HttpClient
 from tests.process.server_process import ServerProcess
 
@@ -24,7 +24,9 @@ TEXTS: Final = [each["text"] for each in REFERENCE]
 def minilm(request: pytest.FixtureRequest, child_program: None) -> Iterator[HttpClient]:
     path = minilm_path(int8=request.param == "int8")
     if not path.is_dir():
-        pytest.skip("MiniLM is not here: `python -m bench.minilm` makes it (84 MB to download)")
+        pytest.skip(
+            "MiniLM is not here: `python -m bench.retrieval_hits` makes it (84 MB to download)"
+        )
     with ServerProcess(path, "--model_name", "minilm") as server:
         yield server.client
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.hugging_face import byte_level_tokenizer, write_hugging_face
+from bench.peer_servers import byte_level_tokenizer, write_hugging_face
 from bench.random_model import TINY, metadata, weights
 from servers.model_store.export import find_exporter
 from tests.servers.cli.serving import Serving

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.paged_model import PagedModel, StatefulModel
+from bench.random_model import PagedModel, StatefulModel
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.families import FAMILIES
 from calculators.kit.checkpoints.family_builders import build_model

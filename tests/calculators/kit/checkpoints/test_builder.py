@@ -14,7 +14,7 @@ import pytest
 from openvino._offline_transformations import paged_attention_transformation
 
 from bench.gguf_file import Blocks, write_gguf
-from bench.paged_model import EXACT, PagedModel
+from bench.random_model import EXACT, PagedModel
 from calculators.kit.checkpoints.checks import check_model
 from calculators.kit.checkpoints.decoder import read_decoder
 from calculators.kit.checkpoints.family_builders import build_model
