@@ -25,9 +25,8 @@ from graph_runtime.language.names import canonical_names, debug_name
 from graph_runtime.language.tag_map import TagMap, parse_tag_index_name
 from graph_runtime.plan.executor_plan import APPLICATION_THREAD, plan_executors
 from graph_runtime.plan.link_errors import defined_twice, no_output_producer, no_producer, type_hint
-from graph_runtime.plan.loops import close_loops
 from graph_runtime.plan.node_draft import DUMP, NodeDraft, NodeReader
-from graph_runtime.plan.node_order import CycleError, topological_order
+from graph_runtime.plan.node_order import CycleError, close_loops, topological_order
 from graph_runtime.plan.plan import (
     GraphInputPlan,
     GraphWarning,
