@@ -25,6 +25,7 @@ from calculators.images.media.image import (
     Image,
     pixels_of,
 )
+from calculators.kit.requests.http_payload import RequestError
 
 #: The only decoders that see clients' data.
 FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
@@ -50,6 +51,15 @@ def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[
     """
     made: list[Image] = []
     pixels = 0
+    # By the headers, which say it before any is decoded.
+    announced = 0
+    for each in images:
+        size = pixels_of([each])
+        if size > MAX_PIXELS:
+            break  # that one has an error of its own
+        announced += size
+        if announced > MAX_REQUEST_PIXELS:
+            raise _too_many(each, announced)
     is_much = pixels_of(images) > MAX_SENT_PIXELS
     share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
     if most is not None:
@@ -62,13 +72,17 @@ def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[
             raise image_error(each.param, str(error)) from None
         pixels += size
         if pixels > MAX_REQUEST_PIXELS:
-            raise image_error(
-                each.param,
-                f"with this one the images have {pixels} pixels; {MAX_REQUEST_PIXELS} are the "
-                "maximum of a request",
-            )
+            raise _too_many(each, pixels)
         made.append(image)
     return tuple(made)
+
+
+def _too_many(image: EncodedImage, pixels: int) -> RequestError:
+    return image_error(
+        image.param,
+        f"with this one the images have {pixels} pixels; {MAX_REQUEST_PIXELS} are the maximum of "
+        "a request",
+    )
 
 
 def _reduced_image(data: bytes, most: int) -> tuple[Image, int]:

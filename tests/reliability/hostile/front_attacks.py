@@ -251,6 +251,8 @@ FRONT_ATTACKS: Final = (
     _attack("10,000 headers, 100 clients", act(_odd(_LIVE + b"a: b\r\n" * 10_000, 100)), _NO_HTTP),
     _attack("4 MiB behind an upgrade of no socket, 40 clients",
             act(_odd(_LIVE + _UPGRADE + bytes(4 * _MIB), 40)), _NO_HTTP | {"200"}),
+    _attack("30 MiB behind an upgrade of no socket, 20 clients",
+            act(_odd(_LIVE + _UPGRADE + bytes(30 * _MIB), 20)), _NO_HTTP | {"200"}),
     _attack("40 gRPC messages of 60 MiB", _calls(_large_message, 40, 20), _STATUSES),
     _attack("gRPC: 60 kB that become 60 MiB, 20 messages",
             _calls(_large_message, 20, 10, grpc.Compression.Gzip), _STATUSES),

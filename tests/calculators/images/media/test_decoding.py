@@ -120,6 +120,16 @@ def test_the_images_of_a_request_have_a_limit_together(monkeypatch: pytest.Monke
     assert caught.value.param == "messages[0].content[2]"
 
 
+def test_images_that_are_too_many_together_are_refused_before_any_is_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", None)
+    images = [EncodedImage(f"content[{n}]", promising_png(5000, 5000)) for n in range(16)]
+    with pytest.raises(RequestError, match="with this one the images have 75000000") as caught:
+        decode_images(images)
+    assert caught.value.param == "content[2]"
+
+
 def test_a_large_image_is_reduced_by_a_whole_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "MAX_SENT_PIXELS", 1000)
     images = [EncodedImage("a", picture(width, height)) for width, height in ((40, 25), (41, 25))]
