@@ -469,7 +469,9 @@ class Builder:
         gate, up, down = (f"{blk}ffn_{part}{suffix}" for part in ("gate", "up", "down"))
         inner = weights.tensor(f"{down}.weight").shape[-1]
         if f"{gate}.weight" in weights:
-            y = self._gated(*weights.products(x, [Rows(gate, inner), Rows(up, inner)], width))
+            # Two products, though of the same input: the plug-in computes the activation in that
+            # of the gate, and need not cut a joined one in two.
+            y = self._gated(*(weights.product(x, each, (inner, width)) for each in (gate, up)))
         elif weights.tensor(f"{up}.weight").shape[0] == 2 * inner:
             both = weights.product(x, up, (2 * inner, width))
             y = self._gated(*op.variadic_split(both, whole(-1), whole([inner, inner])).outputs())

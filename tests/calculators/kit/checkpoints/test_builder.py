@@ -77,7 +77,7 @@ def test_large_matrices_keep_four_bits(kind: str, tmp_path: Path) -> None:
     paged = PagedModel(model)
     constants = [each for each in model.get_ops() if each.get_type_name() == "Constant"]
     narrow = [each for each in constants if each.get_element_type() == ov.Type.u4]
-    assert len(narrow) == 2  # gate and up, and down
+    assert len(narrow) == 3  # gate, up and down
     # Nothing is unpacked: the products read the codes.
     assert "Subtract" not in {operation for operation, _ in paged.kernels()}
     ids = ids_for(3)[:50]
@@ -140,8 +140,18 @@ def test_a_served_model_answers_as_its_logits_say(name: str, tmp_path: Path) -> 
     [
         ("mixtral", {"GatherMatmul": 6, "PagedAttention": 2, "RoPE": 4}),
         ("gpt-oss", {"GatherMatmul": 4, "PagedAttention": 2, "RoPE": 4}),
-        # One product for queries, keys and values, one for gate and input.
-        ("llama", {"FullyConnected": 4 * 2 + 1, "PagedAttention": 2, "RoPE": 4, "RMS": 5}),
+        # One product for queries, keys and values; the gate's has the activation, so that one
+        # operation on single numbers is left beside the two additions.
+        (
+            "llama",
+            {
+                "FullyConnected": 5 * 2 + 1,
+                "PagedAttention": 2,
+                "RoPE": 4,
+                "RMS": 5,
+                "Eltwise": 3 * 2,
+            },
+        ),
     ],
 )
 def test_the_plug_in_finds_its_operations(
