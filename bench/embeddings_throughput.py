@@ -37,7 +37,7 @@ from bench.embedding_clients import Peer, figures, start_infinity, start_sentenc
 from bench.machine import ServerProcess, children, cpu_seconds, describe_machine
 from bench.random_model import make_encoder, text_of
 from calculators.text.embeddings.encoding import Embed, encode
-from calculators.text.text_models.compiled_forms import CompiledForms
+from calculators.text.text_models.batch_runner import CompiledForms
 from calculators.text.text_models.messages import EncoderLoad
 from calculators.text.text_models.model_options import read_text_model
 from calculators.text.text_models.text_model import TextModel

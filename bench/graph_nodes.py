@@ -29,8 +29,8 @@ from bench.smollm2 import get_smollm2
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from calculators.language import on_text
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.engine.engine import EngineGeneration, GenerationPart
-from calculators.llm.engine.messages import Metrics, NewTokens
+from calculators.llm.engine.engine import EngineGeneration
+from calculators.llm.engine.messages import Add, Metrics, NewTokens
 from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -220,7 +220,7 @@ class _ReplayEngine:
     unfinished = running = cache_full = restarts = 0
     pid: int | None = None
 
-    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
+    def submit(self, parts: Sequence[Add]) -> EngineGeneration:
         return _Replay()
 
 

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 import calculators
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
+from calculators.images.image.packet_types import message_type
 from calculators.vision.landmarks.landmarks import Landmarks
-from calculators.vision.messages import message_type, normalized_rect
+from calculators.vision.regions import normalized_rect
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
 from tests.corpora import corpora
 

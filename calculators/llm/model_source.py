@@ -19,7 +19,7 @@ from msgspec.msgpack import encode
 from calculators.kit.device_options import has_no_accelerator
 from calculators.kit.model_cache import PROPERTY, CacheEntry, ModelCache, finish, hold_compiled
 from calculators.kit.model_initializer import cache_of, conversions_of
-from calculators.llm.engine.process_engine import engine_load
+from calculators.llm.engine.engine import engine_load
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.model_files import read_model_length
 from calculators.llm.options.node_options import NodeOptions, read_node_options

@@ -28,8 +28,8 @@ from calculators.language.generation_request import (
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import TOO_LONG, Engine, EngineGeneration, GenerationPart
-from calculators.llm.engine.messages import EngineReady
+from calculators.llm.engine.engine import TOO_LONG, Engine
+from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
@@ -264,7 +264,7 @@ class LlmServable:
         ids = None
         if checked.returns_token_ids and not self.sees_images:
             ids = [prompt.input_ids for prompt in prompts]
-        parts: list[GenerationPart] = []
+        parts: list[Add] = []
         choices: list[Choice] = []
         prompt_tokens = 0
         keeps_texts = record is not None and record.keeps_texts
@@ -292,7 +292,7 @@ class LlmServable:
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
             parts += parts_of(
-                GenerationPart(prompt.input_ids, settings, text, prompt.images, prompt.param)
+                Add(0, prompt.input_ids, settings, text, prompt.images, param=prompt.param)
             )
             for _ in range(settings.num_return_sequences):
                 choices.append(
@@ -311,7 +311,15 @@ class LlmServable:
             _check_pixels(parts)
         if request.client.is_disconnected:
             raise Cancelled
-        generation = await self._submit(parts, checked.settings)
+        scoring = self.model.processes.scoring
+        # An engine that keeps prompts does not compute the kept part again, so it has no
+        # log-probabilities of it (decision 0090).
+        if scoring is None or not (checked.settings.echo and checked.settings.logprobs):
+            generation = self.engine.submit(parts)
+        elif scoring.unfinished >= self.limits.queue:
+            raise self._full()
+        else:
+            generation = await scoring.submit(parts)
         if request.client.is_disconnected:
             generation.cancel()
             raise Cancelled
@@ -322,6 +330,12 @@ class LlmServable:
             if keeps_texts:
                 record.prompts = [prompt.text for prompt in prompts]
         request.client.on_disconnect(generation.cancel)
+        asked = checked.settings
+        sampling = ResolvedSampling(
+            (asked.temperature or 0) if asked.do_sample else 0,
+            1 if asked.top_p is None else asked.top_p,
+            asked.max_new_tokens,
+        )
         return Answer(
             Begun(
                 checked.n * len(prompts),
@@ -329,7 +343,7 @@ class LlmServable:
                 request,
                 request.answer_model,
                 self.fingerprint,
-                _resolved_sampling(checked.settings),
+                sampling,
                 request.sources,
                 ids,
             ),
@@ -341,19 +355,6 @@ class LlmServable:
             record=record,
             logs_raw_text=logs_raw_text,
         )
-
-    async def _submit(
-        self, parts: list[GenerationPart], settings: GenerationSettings
-    ) -> EngineGeneration:
-        """Submit the parts of a request to the engine that can answer it."""
-        scoring = self.model.processes.scoring
-        # An engine that keeps prompts does not compute the kept part again, so it has no
-        # log-probabilities of it (decision 0090).
-        if scoring is None or not (settings.echo and settings.logprobs):
-            return self.engine.submit(parts)
-        if scoring.unfinished >= self.limits.queue:
-            raise self._full()
-        return await scoring.submit(parts)
 
     async def _prompts(self, request: CheckedRequest, api: Api) -> list[_Prompt]:
         field = _PROMPT_FIELDS[api]
@@ -472,7 +473,7 @@ class LlmServable:
             param=param,
             has_images=True,
         )
-        part = GenerationPart(prompt.input_ids, settings, prompt.text, prompt.images, param)
+        part = Add(0, prompt.input_ids, settings, prompt.text, prompt.images, param=param)
         _check_pixels([part])
         generation = self.engine.submit([part])
         counted = 0
@@ -591,7 +592,7 @@ class LlmServable:
         )
 
 
-def _check_pixels(parts: Sequence[GenerationPart]) -> None:
+def _check_pixels(parts: Sequence[Add]) -> None:
     """Limit the pixels of all parts, each of which sends its images to the engine.
 
     Raises:
@@ -613,11 +614,3 @@ class _Prompt(msgspec.Struct, frozen=True):
     text: str
     param: str
     images: tuple[Image, ...] = ()
-
-
-def _resolved_sampling(settings: GenerationSettings) -> ResolvedSampling:
-    return ResolvedSampling(
-        (settings.temperature or 0) if settings.do_sample else 0,
-        1 if settings.top_p is None else settings.top_p,
-        settings.max_new_tokens,
-    )

@@ -12,9 +12,9 @@ from calculators.images.media.reader import ImageReader
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.places import Place
+from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.engine.messages import EngineReady
 from calculators.llm.engine.placed_engine import PlacedEngine
-from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.grammar_process.client import GrammarChecker

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from calculators.core.headers import VideoHeader
 from calculators.images.image.drawing import Canvas
+from calculators.images.image.packet_types import message_type
 from calculators.vision.landmarks.landmarks import (
     PRESENCE,
     VISIBILITY,
@@ -26,7 +27,6 @@ from calculators.vision.landmarks.landmarks import (
     landmarks_of,
     take_one_of,
 )
-from calculators.vision.messages import message_type
 from calculators.vision.regions import SMALLEST, take_one_rect_tag
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 from protos import messages

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 
+from calculators.images.image.packet_types import message_type
 from calculators.vision.drawing import new_render_data
 from calculators.vision.landmarks.landmarks import landmarks_of, take_landmarks
-from calculators.vision.messages import message_type
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.images.image.packet_types import list_of, message_type
 from calculators.vision.landmarks.landmarks import landmarks_of, take_landmarks
-from calculators.vision.messages import list_of, message_type
 from calculators.vision.regions import SMALLEST
 from graph_runtime import (
     Calculator,

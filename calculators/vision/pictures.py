@@ -9,9 +9,8 @@ import numpy as np
 
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
-from calculators.images.image.packet_types import check_image_tags
+from calculators.images.image.packet_types import check_image_tags, message_type
 from calculators.images.image.scaling import check_size
-from calculators.vision.messages import message_type
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from calculators.images.image.detections import relative_box
+from calculators.images.image.packet_types import list_of, message_type
 from calculators.vision.landmarks.landmarks import Floats, landmarks_of, take_landmarks
-from calculators.vision.messages import list_of, message_type
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from calculators.images.image.packet_types import list_of, message_type
 from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of, take_landmarks
-from calculators.vision.messages import list_of, message_type, normalized_rect
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -32,6 +32,15 @@ RECT_TAGS: Final = ("NORM_RECT", "RECT", "NORM_RECTS", "RECTS")
 
 #: Where MediaPipe's maxima begin (``std::numeric_limits<float>::min()``): 0, rather than -infinity.
 SMALLEST: Final = 1.17549435e-38
+
+
+def normalized_rect(
+    x_center: float, y_center: float, width: float, height: float, rotation: float = 0.0
+) -> Any:
+    """Make a mediapipe.NormalizedRect, in fractions of the image; rotation in radians."""
+    return message_type("NormalizedRect")(
+        x_center=x_center, y_center=y_center, width=width, height=height, rotation=rotation
+    )
 
 
 def rect_type(tag: str) -> Any:

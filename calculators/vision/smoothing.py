@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from calculators.images.image.packet_types import message_type
 from calculators.vision.landmarks.landmarks import (
     VISIBILITY,
     Floats,
@@ -21,7 +22,6 @@ from calculators.vision.landmarks.landmarks import (
     landmarks_of,
     take_one_of,
 )
-from calculators.vision.messages import message_type
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -25,8 +25,16 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import Members, honoured, read_members, table
-from calculators.kit.requests.readers import STRING, Enumeration, Integer, Value
+from calculators.kit.requests.members import (
+    STRING,
+    Enumeration,
+    Integer,
+    Members,
+    Value,
+    honoured,
+    read_members,
+    table,
+)
 from calculators.kit.requests.schema import anything, record, string, word
 from graph_runtime import Code, GraphError
 

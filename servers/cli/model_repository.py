@@ -19,7 +19,7 @@ from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model, task_options_of
-from servers.model_store import HubError, ModelReference, read_reference
+from servers.model_store import ModelError, ModelReference, read_reference
 from servers.options.model_options import ExportOptions, check_combination
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def export_of_directory(
 
     Raises:
         CommandFailed: the files do not tell the model's task, or an option does not fit the task.
-        ExportError, HubError, OSError: as `servers.model_store.export.exported` raises them.
+        ModelError, OSError: as `servers.model_store.export.exported` raises them.
     """
     from servers.model_store.export import exported
 
@@ -196,7 +196,7 @@ def reference_of(word: str) -> ModelReference | None:
     """
     try:
         return read_reference(word)
-    except HubError as error:
+    except ModelError as error:
         raise CommandFailed(str(error), hint=error.hint, status=2) from error
 
 
@@ -258,12 +258,11 @@ def pull_model(
 def models_in(directory: Path) -> Iterator[ModelStore]:
     """Return a directory of models for work in it, whose errors become `CommandFailed`."""
     from servers.model_store.directory import ModelStore
-    from servers.model_store.export import ExportError
 
     store = ModelStore(Path(os.path.abspath(directory)))
     try:
         yield store
-    except (HubError, ExportError) as error:
+    except ModelError as error:
         raise CommandFailed(str(error), hint=error.hint) from error
     except OSError as error:
         place = error.filename or store.directory

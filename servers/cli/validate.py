@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -78,10 +78,46 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
         except GraphError as error:
             check.add("error", str(error))
     if any(_SESSION in node.output_side_packets.tags() for node in plan.nodes):
-        from servers.cli.session_check import session_errors
-
-        for node, reason in session_errors(plan, entry, models):
+        for node, reason in _session_errors(plan, entry, models):
             check.add("error", reason, node)
+
+
+def _session_errors(
+    plan: ValidatedGraph, entry: GraphEntry, models: Mapping[str, ModelEntry]
+) -> Iterator[tuple[str, str]]:
+    """Yield (node, reason) of each session whose model or version does not exist.
+
+    ``models``: the models of the config.
+    """
+    # Here: graphs without sessions need no NumPy.
+    from servers.serving.graph_inference.graph_interface import model_of_session, sessions_of
+
+    for session in sessions_of(plan):
+        name, version = model_of_session(session)
+        try:
+            _check_model(entry, name, version, models)
+        except GraphError as error:
+            yield session.config.name or session.name, str(error)
+
+
+def _check_model(
+    entry: GraphEntry, name: str, version: int | None, models: Mapping[str, ModelEntry]
+) -> None:
+    """Check that a model and its version exist.
+
+    Raises:
+        GraphError: there is no such model or version.
+    """
+    from calculators.tensors.openvino.directory_models import DirectoryModels
+    from servers.serving.models.model_version import version_paths
+
+    if name not in models:
+        DirectoryModels(entry.directory).check(name, version)
+        return
+    paths = version_paths(models[name])
+    if version is not None and version not in paths:
+        there = ", ".join(map(str, paths))
+        raise GraphError(f'the model "{name}" has no version {version}; it has {there}')
 
 
 def _takes_http(entry: GraphEntry, plan: ValidatedGraph) -> bool:

@@ -248,10 +248,11 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOf:
-    """Objects with these keys and no others."""
+    """Objects with these keys, and with others if ``is_open``."""
 
     fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
+    is_open: bool = False
 
     def check(self, value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
@@ -260,35 +261,16 @@ class ObjectOf:
         for key, each in value.items():
             if key in self.fields:
                 self.fields[key].check(each, member(path, key), report)
-            else:
+            elif not self.is_open:
                 report(member(path, key), "unknown key", _near(key, self.fields))
         _check_required(value, self.required, path, report)
 
     def json_schema(self) -> Schema:
         properties = {name: check.json_schema() for name, check in self.fields.items()}
-        made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        made: Schema = {"type": "object", "properties": properties}
+        if not self.is_open:
+            made["additionalProperties"] = False
         return {**made, "required": list(self.required)} if self.required else made
-
-
-@dataclass(frozen=True, slots=True)
-class SomeOf:
-    """Objects with these keys and any others."""
-
-    fields: Mapping[str, SchemaCheck]
-    required: tuple[str, ...] = ()
-
-    def check(self, value: Any, path: str, report: Report) -> None:
-        if not isinstance(value, dict):
-            report(path, f"an object is needed, not {shown(value)}", None)
-            return
-        for key, each in value.items():
-            if key in self.fields:
-                self.fields[key].check(each, member(path, key), report)
-        _check_required(value, self.required, path, report)
-
-    def json_schema(self) -> Schema:
-        properties = {name: check.json_schema() for name, check in self.fields.items()}
-        return {"type": "object", "properties": properties, "required": list(self.required)}
 
 
 @dataclass(frozen=True, slots=True)

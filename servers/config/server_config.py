@@ -33,7 +33,6 @@ from servers.config.checks import (
     OneOf,
     Reads,
     SchemaCheck,
-    SomeOf,
     WordCheck,
     anything,
     boolean,
@@ -220,8 +219,8 @@ _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name"
 _UNSERVED: Final = "not served yet; the members that are required are checked"
 
 
-def _unserved(fields: Mapping[str, SchemaCheck], *required: str) -> SomeOf:
-    return SomeOf({**dict.fromkeys(required, anything), **fields}, required)
+def _unserved(fields: Mapping[str, SchemaCheck], *required: str) -> ObjectOf:
+    return ObjectOf({**dict.fromkeys(required, anything), **fields}, required, is_open=True)
 
 
 #: Entries of kinds that are not served, with the members that OpenVINO Model Server requires.

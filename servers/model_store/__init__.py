@@ -10,6 +10,6 @@ own. The program ``optimum-cli`` comes with ``pip install graphrt[export]``, or 
 whose programs are on the path. graphrt imports nothing of it.
 """
 
-from servers.model_store.model_reference import HubError, ModelReference, read_reference
+from servers.model_store.model_reference import ModelError, ModelReference, read_reference
 
-__all__ = ["HubError", "ModelReference", "read_reference"]
+__all__ = ["ModelError", "ModelReference", "read_reference"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from graphrt_base.regular_file import read_regular_file
-from servers.model_store.model_reference import HubError, ModelReference
+from servers.model_store.model_reference import ModelError, ModelReference
 
 ORIGIN_FILE: Final = "graphrt_origin.json"
 _DOWNLOADS: Final = ".downloads"
@@ -76,7 +76,7 @@ class ModelStore:
         """Lock and return the staging directory of a model that is being downloaded.
 
         Raises:
-            HubError: another process is downloading it.
+            ModelError: another process is downloading it.
         """
         name = f"{reference.repository}@{commit}".replace("/", "--")
         if reference.file is not None:
@@ -92,12 +92,12 @@ class ModelStore:
             busy: the error if another process works on it.
 
         Raises:
-            HubError: another process works on it, or the package of locks is not installed.
+            ModelError: another process works on it, or the package of locks is not installed.
         """
         try:
             from filelock import FileLock, Timeout
         except ImportError:
-            raise HubError(
+            raise ModelError(
                 "the directory of models needs the package filelock",
                 hint="pip install 'graphrt[hub]'",
             ) from None
@@ -110,19 +110,19 @@ class ModelStore:
                 directory.mkdir(exist_ok=True)
                 yield directory
         except Timeout:
-            raise HubError(busy, hint="wait until it has ended") from None
+            raise ModelError(busy, hint="wait until it has ended") from None
 
     def check_space(self, size: int) -> None:
         """Check that the disk has room for ``size`` more bytes.
 
         Raises:
-            HubError: it has not.
+            ModelError: it has not.
         """
         from servers.model_store.progress import size_text
 
         free = shutil.disk_usage(self.directory).free
         if size + _MARGIN > free:
-            raise HubError(
+            raise ModelError(
                 f"{size_text(size)} more are needed in {self.directory}, where "
                 f"{size_text(free)} are free",
                 hint="free some space, or name another directory with --model_repository_path",

@@ -21,16 +21,8 @@ from typing import Final, TextIO
 
 from servers.model_store.directory import ModelOrigin, ModelStore, read_origin
 from servers.model_store.followed_process import ProcessStopped, run_followed
+from servers.model_store.model_reference import ModelError
 from servers.options.model_options import needs_network
-
-
-class ExportError(Exception):
-    """A model cannot be exported. ``hint`` suggests a remedy."""
-
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 INSTALL: Final = "pip install 'graphrt[export]'"
 _PROGRAM: Final = "optimum-cli"
@@ -68,9 +60,9 @@ def find_exporter() -> Exporter | None:
     return Exporter(program, _versions_beside(program.resolve()))
 
 
-def missing_exporter(model: str) -> ExportError:
+def missing_exporter(model: str) -> ModelError:
     """Return the error for a model that needs an exporter where there is none."""
-    return ExportError(
+    return ModelError(
         f"{model} holds safetensors, which must be exported to OpenVINO first", hint=INSTALL
     )
 
@@ -249,7 +241,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
     the exporter is in ``place`` too.
 
     Raises:
-        ExportError: the exporter fails; the error has its last lines.
+        ModelError: the exporter fails; the error has its last lines.
         OSError: the disk fails.
     """
     target, temporary = place / "exported", place / "temporary"
@@ -275,7 +267,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
         if isinstance(error, ProcessStopped):
             signal.raise_signal(error.number)
         if isinstance(error, OSError):
-            raise ExportError(f"{exporter.program} cannot run: {error.strerror}") from error
+            raise ModelError(f"{exporter.program} cannot run: {error.strerror}") from error
         raise
     finally:
         output.close()
@@ -284,7 +276,7 @@ def export(request: ExportRequest, exporter: Exporter, place: Path) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         raise _failure(request, exporter, status, output.last_lines, place / _LOG)
     if not any(target.glob("*.xml")) and not any(target.glob("*/*.xml")):
-        raise ExportError(
+        raise ModelError(
             f"{exporter.name} ended without an error, but has written no model of {request.name}",
             hint=f"its output is in {place / _LOG}",
         )
@@ -337,7 +329,7 @@ def _environment(temporary: Path, form: WeightForm) -> Mapping[str, str]:
 
 def _failure(
     request: ExportRequest, exporter: Exporter, status: int, lines: tuple[str, ...], log: Path
-) -> ExportError:
+) -> ModelError:
     if status == -9:
         reason = "was killed, as Linux does when memory runs out"
     elif status < 0:
@@ -351,7 +343,7 @@ def _failure(
             "the model brings code of its own, which graphrt does not run; if you trust it, export "
             f"it with optimum-cli --trust-remote-code, and serve that directory; {hint}"
         )
-    return ExportError(
+    return ModelError(
         f"{exporter.name} {reason} while exporting {request.name}{':' if text else ''}{text}",
         hint=hint,
     )
@@ -390,8 +382,8 @@ def exported(request: ExportRequest, store: ModelStore, *, overwrites: bool = Fa
     """Return the directory of the export of a directory; make it unless it is there.
 
     Raises:
-        ExportError: there is no exporter, or it fails.
-        HubError: another process is exporting the same, or the disk is full.
+        ModelError: there is no exporter, or it fails.
+        ModelError: another process is exporting the same, or the disk is full.
         OSError: the disk fails.
     """
     place = store.directory / _EXPORTS / _name(request)
@@ -414,7 +406,7 @@ def exported(request: ExportRequest, store: ModelStore, *, overwrites: bool = Fa
         store.check_space(space_for(weights_in(request.source), request.form))
         result = export(request, exporter, workspace)
         if _content(request) != content:
-            raise ExportError(
+            raise ModelError(
                 f"files in {request.source} have changed while they were exported",
                 hint="start again when the model is complete",
             )

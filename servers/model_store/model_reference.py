@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 
-class HubError(Exception):
-    """A model cannot be obtained from a hub. ``hint`` suggests a remedy."""
+class ModelError(Exception):
+    """A model cannot be obtained from a hub, or exported. ``hint`` suggests a remedy."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ def read_reference(text: str) -> ModelReference | None:
     """Read a name; return None for other texts, such as paths.
 
     Raises:
-        HubError: the file is not a GGUF file, or its path leaves the repository.
+        ModelError: the file is not a GGUF file, or its path leaves the repository.
     """
     found = _REFERENCE.fullmatch(_HOST.sub("", text))
     if found is None or ".." in found["repository"] or "--" in found["repository"]:
@@ -76,7 +76,7 @@ def read_reference(text: str) -> ModelReference | None:
         if file == _NEWEST:
             file = None
         elif not file.endswith(GGUF) and not _QUANTIZATION.fullmatch(file):
-            raise HubError(
+            raise ModelError(
                 f'{text}: "{file}" is not a GGUF file, and no quantization',
                 hint=f"the form is org/name[@revision][:file{GGUF}], or org/name:Q4_K_M",
             )
@@ -87,7 +87,7 @@ def check_file_name(name: str) -> None:
     """Check that the name of a file, from a hub or a user, stays in its directory.
 
     Raises:
-        HubError: it is absolute, has a part ``..``, or a character that paths should not have.
+        ModelError: it is absolute, has a part ``..``, or a character that paths should not have.
     """
     path = PurePosixPath(name)
     if (
@@ -96,4 +96,4 @@ def check_file_name(name: str) -> None:
         or ".." in path.parts
         or any(ord(character) < 0x20 or character in "\\:" for character in name)
     ):
-        raise HubError(f"{name!r} cannot be a file of a repository: it would leave the directory")
+        raise ModelError(f"{name!r} cannot be a file of a repository: it would leave the directory")

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, Final, NoReturn, Protocol
 
 from servers.model_store.directory import ModelOrigin, ModelStore
-from servers.model_store.model_reference import HubError, ModelReference
+from servers.model_store.model_reference import ModelError, ModelReference
 from servers.model_store.progress import DownloadProgress
 from servers.model_store.wanted_files import HubFile, ModelForm, WantedFiles, wanted_files
 
@@ -60,7 +60,7 @@ class Hub:
             address: None is ``HF_ENDPOINT``, and Hugging Face without that.
 
         Raises:
-            HubError: the package is not installed.
+            ModelError: the package is not installed.
         """
         self._library = _library()
         self.address: str = (address or self._library.constants.ENDPOINT).rstrip("/")
@@ -69,7 +69,7 @@ class Hub:
         """Look up the commit of a revision, and its files with their sizes and checksums.
 
         Raises:
-            HubError: the hub does not answer, or has no such model for this key.
+            ModelError: the hub does not answer, or has no such model for this key.
         """
         with self.errors(reference):
             info = self._library.HfApi(endpoint=self.address).model_info(
@@ -80,7 +80,7 @@ class Hub:
             )
         files = tuple(_file_of(each, reference) for each in info.siblings or ())
         if not info.sha:
-            raise HubError(f"{self.address} names no commit of {reference}")
+            raise ModelError(f"{self.address} names no commit of {reference}")
         return Listing(info.sha, files)
 
     @contextmanager
@@ -110,10 +110,10 @@ class Hub:
 
     @contextmanager
     def errors(self, reference: ModelReference) -> Iterator[None]:
-        """Turn the library's errors into `HubError`."""
+        """Turn the library's errors into `ModelError`."""
         try:
             yield
-        except HubError:
+        except ModelError:
             raise
         except Exception as error:
             self._raise(reference, error)
@@ -122,43 +122,45 @@ class Hub:
         known = self._library.errors
         repository, address = reference.repository, self.address
         if isinstance(error, known.OfflineModeIsEnabled):
-            raise HubError(
+            raise ModelError(
                 f"{reference} is not here, and HF_HUB_OFFLINE forbids asking {address}",
                 hint="pull it where there is a network, or unset HF_HUB_OFFLINE",
             ) from error
         if isinstance(error, known.RevisionNotFoundError):
-            raise HubError(f"{repository} has no revision {reference.revision}") from error
+            raise ModelError(f"{repository} has no revision {reference.revision}") from error
         if isinstance(error, known.GatedRepoError):
-            raise HubError(
+            raise ModelError(
                 f"{repository} is gated: its owner must allow the access",
                 hint=f"ask for it at {address}/{repository}, and set HF_TOKEN",
             ) from error
         response = getattr(error, "response", None)
         status = getattr(response, "status_code", None)
         if isinstance(error, known.RepositoryNotFoundError) or status in (401, 403, 404):
-            raise HubError(f"{address} has no model {repository} for us", hint=_KEY_HINT) from error
+            raise ModelError(
+                f"{address} has no model {repository} for us", hint=_KEY_HINT
+            ) from error
         if status == 429:
             after = response.headers.get("Retry-After") if response is not None else None
-            raise HubError(
+            raise ModelError(
                 f"{address} refuses further requests for now (429)",
                 hint=f"try again in {after} s"
                 if after
                 else "try again later; a key in HF_TOKEN allows more requests",
             ) from error
         if status is not None:
-            raise HubError(
+            raise ModelError(
                 f"{address} answers {status}", hint="try again later: what was read is kept"
             ) from error
         if type(error).__name__ in _BROKEN_OFF:
-            raise HubError(
+            raise ModelError(
                 f"{address} breaks off its answers", hint="try again: what was read is kept"
             ) from error
         if self.is_momentary(error):
-            raise HubError(
+            raise ModelError(
                 f"{address} does not answer ({type(error).__name__})",
                 hint="is there a network? HF_ENDPOINT names another hub, HTTPS_PROXY a proxy",
             ) from error
-        raise HubError(
+        raise ModelError(
             f"{address} gave an answer that cannot be used: {type(error).__name__}"
         ) from error
 
@@ -188,7 +190,9 @@ def _library() -> ModuleType:
         import huggingface_hub.errors
         import huggingface_hub.utils
     except ImportError:
-        raise HubError("models of a hub need the package huggingface_hub", hint=_INSTALL) from None
+        raise ModelError(
+            "models of a hub need the package huggingface_hub", hint=_INSTALL
+        ) from None
     return huggingface_hub
 
 
@@ -200,7 +204,7 @@ def _is_transport(error: Exception) -> bool:
 
 def _file_of(sibling: Any, reference: ModelReference) -> HubFile:
     if not isinstance(sibling.size, int) or sibling.size < 0:
-        raise HubError(f"the hub does not say how large {sibling.rfilename} of {reference} is")
+        raise ModelError(f"the hub does not say how large {sibling.rfilename} of {reference} is")
     lfs = sibling.lfs
     return HubFile(
         sibling.rfilename,
@@ -254,7 +258,7 @@ class Transfer:
         """Download a file into the directory unless it is there.
 
         Raises:
-            HubError: the hub does not answer, or gives other bytes than its listing promises.
+            ModelError: the hub does not answer, or gives other bytes than its listing promises.
             OSError: the file cannot be written.
         """
         whole = self._directory / file.name
@@ -274,7 +278,7 @@ class Transfer:
             self._on_bytes(-part.stat().st_size)
             part.unlink()
             if not retries_for_content:
-                raise HubError(
+                raise ModelError(
                     f"{file.name} of {self._reference} has another checksum than the hub promises",
                     hint="try again; if it stays so, the hub or a proxy before it gives wrong data",
                 )
@@ -293,14 +297,14 @@ class Transfer:
                     raise failure
                 self._pause(min(_LONGEST_PAUSE, FIRST_PAUSE * 2**failures))
 
-    def _append(self, stream: FileIO, start: int, file: HubFile) -> HubError:
+    def _append(self, stream: FileIO, start: int, file: HubFile) -> ModelError:
         """Append the missing bytes as far as one response delivers them.
 
         Returns:
             The error if this was all.
 
         Raises:
-            HubError: another try would not help.
+            ModelError: another try would not help.
         """
         try:
             with (
@@ -315,16 +319,16 @@ class Transfer:
                     self._write(stream, piece)
                     self._on_bytes(len(piece))
                     if stream.tell() > file.size:
-                        raise HubError(
+                        raise ModelError(
                             f"{file.name} of {self._reference} is longer than the {file.size} "
                             "bytes that the hub promises"
                         )
-        except HubError as error:
+        except ModelError as error:
             cause = error.__cause__
             if not isinstance(cause, Exception) or not self._hub.is_momentary(cause):
                 raise
             return error
-        return HubError(
+        return ModelError(
             f"{file.name} of {self._reference} ends after {stream.tell()} of {file.size} bytes",
             hint="try again: what was read is kept",
         )
@@ -333,14 +337,14 @@ class Transfer:
         """Write a piece whole.
 
         Raises:
-            HubError: the disk does not take it.
+            ModelError: the disk does not take it.
         """
         rest = memoryview(piece)
         try:
             while rest:
                 rest = rest[stream.write(rest) :]
         except OSError as error:
-            raise HubError(
+            raise ModelError(
                 f"{self._directory} cannot be written: {error.strerror or error}",
                 hint="try again when there is room: what was read is kept",
             ) from error
@@ -434,7 +438,7 @@ def pull(
         preparation: the work on safetensors, which are refused without it.
 
     Raises:
-        HubError: the model cannot be obtained, or another model has its name here. Errors of the
+        ModelError: the model cannot be obtained, or another model has its name here. Errors of the
             preparation pass through.
         OSError: the disk fails.
     """
@@ -449,7 +453,7 @@ def pull(
             origin = ModelOrigin(reference.repository, None, "", reference.file, _AS_IT_IS)
             return PulledModel(place, origin, is_new=False)
         if place.exists():
-            raise HubError(
+            raise ModelError(
                 f"{place} holds {_described(here)}, not {reference}",
                 hint="--overwrite_models replaces it, another --model_repository_path keeps both",
             )
@@ -460,7 +464,7 @@ def pull(
     if wanted.form is not ModelForm.SAFETENSORS:
         preparation = None
     elif preparation is None:
-        raise HubError(
+        raise ModelError(
             f"{reference} holds safetensors, which must be exported to OpenVINO first",
             hint="name a model in OpenVINO's form or GGUF",
         )
@@ -500,12 +504,12 @@ def _check_weights(
     """Check that a model that is here has the weights that are asked for.
 
     Raises:
-        HubError: it was exported to others.
+        ModelError: it was exported to others.
     """
     if preparation is None or not preparation.is_asked or here.weights is None:
         return
     if here.weights != preparation.weights:
-        raise HubError(
+        raise ModelError(
             f"{place} holds {reference} with weights in {here.weights}, not {preparation.weights}",
             hint="--overwrite_models exports it again, another --model_repository_path keeps both",
         )

@@ -9,7 +9,12 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from servers.model_store.model_reference import GGUF, HubError, ModelReference, check_file_name
+from servers.model_store.model_reference import (
+    GGUF,
+    ModelError,
+    ModelReference,
+    check_file_name,
+)
 
 
 class ModelForm(Enum):
@@ -81,7 +86,7 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
     """Choose the files of a repository that its model needs.
 
     Raises:
-        HubError: there is no model that graphrt can read, there are several, or a file's name
+        ModelError: there is no model that graphrt can read, there are several, or a file's name
             leads out of the repository.
     """
     for file in files:
@@ -107,7 +112,7 @@ def wanted_files(reference: ModelReference, files: Sequence[HubFile]) -> WantedF
         if _PIPELINE in names:
             wanted = tuple(file for file in wanted if not _is_needless(file.name))
         return WantedFiles(ModelForm.SAFETENSORS, wanted)
-    raise HubError(
+    raise ModelError(
         f"{reference} holds no model that graphrt reads: no OpenVINO model (openvino_model.xml), "
         f"no GGUF file, no safetensors",
         hint=f"it holds {_listed(names)}" if names else "it is empty",
@@ -127,7 +132,7 @@ def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tup
     by_name = {file.name: file for file in files}
     if name not in by_name:
         others = [each for each in by_name if each.endswith(GGUF)]
-        raise HubError(
+        raise ModelError(
             f"{reference.repository} has no file {name}",
             hint=f"its GGUF files are {_listed(others)}" if others else "it has no GGUF file",
         )
@@ -138,7 +143,7 @@ def _gguf(reference: ModelReference, name: str, files: Sequence[HubFile]) -> tup
     shards = [f"{shard['stem']}-{number:05}-of-{count:05}{GGUF}" for number in range(1, count + 1)]
     missing = [each for each in shards if each not in by_name]
     if missing:
-        raise HubError(f"{reference.repository} lacks {_listed(missing)}, a part of {name}")
+        raise ModelError(f"{reference.repository} lacks {_listed(missing)}, a part of {name}")
     return tuple(by_name[each] for each in shards)
 
 
@@ -190,7 +195,7 @@ def _of_quantization(reference: ModelReference, kind: str, models: Sequence[str]
     """Return the file with a quantization in its name."""
     found = [name for name in models if _has_quantization(name, kind)]
     if not found:
-        raise HubError(
+        raise ModelError(
             f"{reference.repository} has no GGUF file of {kind}",
             hint=f"its GGUF files are {_listed(models)}" if models else "it has no GGUF file",
         )

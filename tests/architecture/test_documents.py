@@ -32,11 +32,11 @@ from calculators.kit.tasks import ENTRY_POINT_GROUP
 from calculators.language import text_patterns
 from calculators.language.moderation import moderation_calculator
 from calculators.language.retrieval import passages as indexed_documents
-from calculators.language.retrieval import retriever as retrieval
+from calculators.language.retrieval import retrieval_calculator as retrieval
 from calculators.language.server_tools import messages as tool_messages
 from calculators.llm import pdf_files, pdf_messages, pdf_process
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
-from calculators.llm.engine.process_engine import HANG_SECONDS
+from calculators.llm.engine.engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
 from calculators.llm.grammar_process import client as grammars
 from calculators.llm.grammar_process.worker import SECONDS_PER_TOKEN

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.child_process.client_order import REMEMBERED as CLIENTS
+from calculators.kit.child_process.fair_turns import REMEMBERED as CLIENTS
 from calculators.llm.grammar_process import client as grammars
 from tests.memory import resident_bytes
 from tests.process.server_process import ServerProcess

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.kit.child_process.client_order import REMEMBERED as CLIENTS
+from calculators.kit.child_process.fair_turns import REMEMBERED as CLIENTS
 from tests.reliability.held import Held, leaks
 
 CLIENT = "calculators.kit.requests.client_identity.ClientIdentity"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calculators.images.image.packet_types import list_of, message
+from calculators.images.image.packet_types import list_of, message_type
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options, Stop
 from protos import messages
 
@@ -32,7 +32,7 @@ def anchors(serialized: bytes) -> tuple[Any, ...]:
 
     Source: MediaPipe ``calculators/tflite/ssd_anchors_calculator.cc``.
     """
-    options = message(_OPTIONS).FromString(serialized)
+    options = message_type(_OPTIONS).FromString(serialized)
     if options.fixed_anchors:
         return tuple(options.fixed_anchors)
     return tuple(_multiscale(options) if options.multiscale_anchor_generation else _ssd(options))
@@ -70,7 +70,7 @@ def problem(options: messages.SsdAnchorsCalculatorOptions) -> str | None:
 
 
 def _ssd(options: messages.SsdAnchorsCalculatorOptions) -> Iterator[Any]:
-    kind = message("Anchor")
+    kind = message_type("Anchor")
     layer = 0
     while layer < options.num_layers:
         boxes: list[_Box] = []
@@ -115,7 +115,7 @@ def _scale(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> float:
 
 
 def _multiscale(options: messages.SsdAnchorsCalculatorOptions) -> Iterator[Any]:
-    kind = message("Anchor")
+    kind = message_type("Anchor")
     octave = [2 ** (step / options.scales_per_octave) for step in range(options.scales_per_octave)]
     is_normal = options.normalize_coordinates
     by_height = options.input_size_height if is_normal else 1

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calculators.images.image.image_frame import ImageError
 from calculators.images.image.label_map import Label, label_items, with_label_file
-from calculators.images.image.packet_types import TENSORS, message
+from calculators.images.image.packet_types import TENSORS, message_type
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 from protos import messages
@@ -75,7 +75,7 @@ def classification_list(
     ]
     if is_sorted or top_k > 0:
         kept.sort(key=lambda number: -scores[number])
-    found = message("ClassificationList")()
+    found = message_type("ClassificationList")()
     for number in kept[: top_k if top_k > 0 else None]:
         entry = found.classification.add(index=number, score=float(scores[number]))
         if labels:
@@ -125,7 +125,7 @@ class TensorsToClassificationCalculator(Calculator):
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
         contract.inputs["TENSORS"].set(TENSORS)
-        contract.outputs["CLASSIFICATIONS"].set(message("ClassificationList"))
+        contract.outputs["CLASSIFICATIONS"].set(message_type("ClassificationList"))
         options = contract.options(_OPTIONS)
         contract.require(
             not (options.allow_classes and options.ignore_classes),
@@ -215,7 +215,7 @@ class OpenVINOTensorsToClassificationCalculator(Calculator):
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
         contract.inputs["TENSORS"].set(TENSORS)
-        contract.outputs["CLASSIFICATIONS"].set(message("ClassificationList"))
+        contract.outputs["CLASSIFICATIONS"].set(message_type("ClassificationList"))
         contract.use_service(GRAPH_DIRECTORY)
         contract.timestamp_offset = 0
 
@@ -283,7 +283,7 @@ class ClassificationsToTensorsCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
-        contract.inputs["CLASSIFICATIONS"].set(message("ClassificationList"))
+        contract.inputs["CLASSIFICATIONS"].set(message_type("ClassificationList"))
         contract.require(
             len(contract.outputs) > 0, f"it needs an output stream: {', '.join(_TYPES)}"
         )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calculators.images.image.image_frame import ImageError
 from calculators.images.image.label_map import Label, label_items, with_label_file
-from calculators.images.image.packet_types import LETTERBOX_PADDING, list_of, message
+from calculators.images.image.packet_types import LETTERBOX_PADDING, list_of, message_type
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 from protos import messages
@@ -36,7 +36,7 @@ def detections(
         keypoints: (n, m, 2), x and y.
         flips: True if the origin of the detections is at the bottom left.
     """
-    kind = message("Detection")
+    kind = message_type("Detection")
     low, extents = boxes[:, :2].copy(), boxes[:, 2:] - boxes[:, :2]
     if flips:
         low[:, 0] = 1 - boxes[:, 2]
@@ -198,7 +198,7 @@ class DetectionLabelIdToTextCalculator(Calculator):
         cc.outputs[0].add([self._labelled(found) for found in cc.inputs[0].value], cc.time)
 
     def _labelled(self, detection: Any) -> Any:
-        found = message("Detection")()
+        found = message_type("Detection")()
         found.CopyFrom(detection)
         labels = [self._labels[number] for number in found.label_id if number in self._labels]
         for label in labels:
@@ -256,7 +256,7 @@ class DetectionLetterboxRemovalCalculator(Calculator):
 
 
 def _moved(detection: Any, left: float, top: float, width: float, height: float) -> Any:
-    found = message("Detection")()
+    found = message_type("Detection")()
     found.CopyFrom(detection)
     box = found.location_data.relative_bounding_box
     box.xmin, box.ymin = (box.xmin - left) / width, (box.ymin - top) / height

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from calculators.images.image.detections import RELATIVE_BOUNDING_BOX
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
-from calculators.images.image.packet_types import check_image_tags, list_of, message
+from calculators.images.image.packet_types import check_image_tags, list_of, message_type
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 from protos import messages
@@ -72,17 +72,17 @@ class DetectionsToRenderDataCalculator(Calculator):
             any(map(inputs.has_tag, ("DETECTION", "DETECTIONS", "DETECTION_LIST"))),
             "one of the input streams DETECTION, DETECTIONS and DETECTION_LIST is needed",
         )
-        inputs["DETECTION"].set(message("Detection")).optional()
+        inputs["DETECTION"].set(message_type("Detection")).optional()
         inputs["DETECTIONS"].set(list_of("Detection")).optional()
-        inputs["DETECTION_LIST"].set(message("DetectionList")).optional()
-        contract.outputs["RENDER_DATA"].set(message("RenderData"))
+        inputs["DETECTION_LIST"].set(message_type("DetectionList")).optional()
+        contract.outputs["RENDER_DATA"].set(message_type("RenderData"))
         contract.timestamp_offset = 0
 
     def process(self, cc: CalculatorContext) -> None:
         detections = list(_detections(cc))
         if not detections and not self.options.produce_empty_packet:
             return
-        found = message("RenderData")(scene_class=self.options.scene_class)
+        found = message_type("RenderData")(scene_class=self.options.scene_class)
         for detection in detections:
             self._add(found, detection)
         cc.outputs["RENDER_DATA"].add(found, cc.time)
@@ -497,7 +497,7 @@ class AnnotationOverlayCalculator(Calculator):
             inputs[tag].set(ImageFrame).optional()
             outputs[tag].set(ImageFrame).optional()
         for index in range(inputs.num_entries("")):
-            inputs[index].set(message("RenderData"))
+            inputs[index].set(message_type("RenderData"))
         for index in range(inputs.num_entries("VECTOR")):
             inputs["VECTOR", index].set(list_of("RenderData"))
         options = contract.options(_OVERLAY_OPTIONS)

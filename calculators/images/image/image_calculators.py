@@ -16,7 +16,7 @@ from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
     check_image_tags,
-    message,
+    message_type,
     take_images,
 )
 from calculators.images.image.scaling import FIT, STRETCH, letterbox_padding, scaled, size_of
@@ -109,7 +109,7 @@ class OpenCvImageEncoderCalculator(Calculator):
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
         contract.inputs[0].set(ImageFrame)
-        contract.outputs[0].set(message("OpenCvImageEncoderCalculatorResults"))
+        contract.outputs[0].set(message_type("OpenCvImageEncoderCalculatorResults"))
 
     async def process(self, cc: CalculatorContext) -> None:
         frame: ImageFrame = cc.inputs[0].value
@@ -120,7 +120,7 @@ class OpenCvImageEncoderCalculator(Calculator):
                 f"have 1 or 3 channels of 8 bits"
             )
         content = await asyncio.to_thread(encode_image, frame, quality=self.options.quality)
-        results = message("OpenCvImageEncoderCalculatorResults")
+        results = message_type("OpenCvImageEncoderCalculatorResults")
         found = results(
             encoded_image=content, height=frame.height, width=frame.width, colorspace=colorspace
         )

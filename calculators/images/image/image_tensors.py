@@ -15,7 +15,7 @@ from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
     TENSORS,
     check_image_tags,
-    message,
+    message_type,
 )
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
@@ -249,7 +249,7 @@ class ImageToTensorCalculator(Calculator):
         check_image_tags(contract)
         inputs, outputs = contract.inputs, contract.outputs
         inputs["IMAGE"].set(ImageFrame)
-        inputs["NORM_RECT"].set(message("NormalizedRect")).optional()
+        inputs["NORM_RECT"].set(message_type("NormalizedRect")).optional()
         contract.require(
             outputs.has_tag("TENSORS") is not outputs.has_tag("TENSOR"),
             "exactly one of the output streams TENSORS and TENSOR is needed",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calculators.images.image.detections import overlaps, relative_box
 from calculators.images.image.image_frame import ImageError, ImageFrame
-from calculators.images.image.packet_types import list_of, message
+from calculators.images.image.packet_types import list_of, message_type
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
 from protos import messages
 
@@ -230,7 +230,7 @@ def _top(detection: Any) -> int:
 
 def _with_top_label(top: int, detection: Any) -> Any:
     """A copy with the label of the highest score only."""
-    found = message("Detection")()
+    found = message_type("Detection")()
     found.CopyFrom(detection)
     found.score[:] = [detection.score[top]]
     if len(detection.label_id) > top:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import GenericAlias
 from typing import Any, Final
 
@@ -18,14 +19,15 @@ TENSORS: Final[Any] = GenericAlias(list, (np.ndarray,))
 LETTERBOX_PADDING: Final[Any] = tuple
 
 
-def message(name: str) -> Any:
-    """The class of ``mediapipe.NAME``."""
+@cache
+def message_type(name: str) -> Any:
+    """Return the class of ``mediapipe.NAME``."""
     return message_class(f"mediapipe.{name}")
 
 
 def list_of(name: str) -> Any:
-    """The type of lists of ``mediapipe.NAME`` messages."""
-    return GenericAlias(list, (message(name),))
+    """Return the type of lists of ``mediapipe.NAME`` messages."""
+    return GenericAlias(list, (message_type(name),))
 
 
 def take_images(contract: CalculatorContract) -> None:

@@ -26,8 +26,7 @@ from calculators.images.image_generation.request import (
 )
 from calculators.images.image_generation.servable import RESOURCES_TAG, ImageGenServable
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from graph_runtime import Calculator, CalculatorContext, Cancelled, Code, In, Out, SideIn
 
 

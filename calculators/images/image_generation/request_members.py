@@ -12,8 +12,17 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Members, honoured, ignored, refused, table
-from calculators.kit.requests.readers import BOOLEAN, Enumeration, Integer, Value
+from calculators.kit.requests.members import (
+    BOOLEAN,
+    Enumeration,
+    Integer,
+    Members,
+    Value,
+    honoured,
+    ignored,
+    refused,
+    table,
+)
 from calculators.kit.requests.schema import Schema
 
 #: Characters of a prompt; OpenAI has the same limit. Models read its first tokens, mostly 77.

@@ -10,14 +10,16 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    BOOLEAN,
     EVERYWHERE,
+    Integer,
     Members,
+    Value,
     honoured,
     read_members,
     read_model,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, Integer, Value
 from calculators.kit.requests.schema import Schema, array, integer, one_of, record, string, word
 
 #: Texts of one request.

@@ -31,8 +31,8 @@ from calculators.language.delta import (
 )
 from calculators.language.events import Event
 from calculators.llm.answers.choice import Choice, ScoredToken
-from calculators.llm.engine.engine import EngineGeneration, GenerationPart
-from calculators.llm.engine.messages import NewTokens
+from calculators.llm.engine.engine import EngineGeneration
+from calculators.llm.engine.messages import Add, NewTokens
 from graph_runtime import Cancelled
 
 _SEED_RANGE: Final = 2**32
@@ -234,7 +234,7 @@ class Answer:
         )
 
 
-def parts_of(prompt: GenerationPart) -> list[GenerationPart]:
+def parts_of(prompt: Add) -> list[Add]:
     """Return the engine's requests for one prompt: one request, or one per sample.
 
     The engine's own parallel sampling would share the cache of the prompt, but returns nothing

@@ -34,7 +34,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from calculators.kit.child_process.client_order import ClientOrder
+from calculators.kit.child_process.fair_turns import ClientOrder
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.core import GenerationRefused, Pipeline
 from calculators.llm.engine.messages import Add, EngineReady, FailedGeneration, Metrics, NewTokens

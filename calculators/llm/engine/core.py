@@ -308,7 +308,12 @@ class EngineCore:
 
     def step(self) -> Iterable[Step | Metrics]:
         """Do one step; yield its news, if any, and metrics when they are due."""
-        self._begin_guided()
+        ready, failed = self._guided.take()
+        self._refused += failed
+        for message in ready:
+            self._add(message)
+        if self._guided.is_waiting and not self._pipeline.has_work:
+            self._guided.wait(_COMPILING_SECONDS)
         refused, self._refused = self._refused, []
         gained: list[NewTokens] = []
         # With one message per step, 64 streams of a small model cost the server a fifth of the
@@ -333,11 +338,3 @@ class EngineCore:
             self._owes_metrics = False
             metrics = self._pipeline.metrics()
             yield msgspec.structs.replace(metrics, steps=self._steps)
-
-    def _begin_guided(self) -> None:
-        ready, failed = self._guided.take()
-        self._refused += failed
-        for message in ready:
-            self._add(message)
-        if self._guided.is_waiting and not self._pipeline.has_work:
-            self._guided.wait(_COMPILING_SECONDS)

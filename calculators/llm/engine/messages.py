@@ -20,7 +20,7 @@ from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 7
+VERSION: Final = 8
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -43,6 +43,10 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
         images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``.
         group: the same number for all requests of one answer.
         client: who asks.
+        param: the member of the client's request with the prompt, for errors.
+
+    It makes ``settings.num_return_sequences`` choices. `Requests.submit` sets ``request_id``,
+    ``group`` and ``client``.
     """
 
     request_id: int
@@ -52,6 +56,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     images: tuple[Image, ...] = ()
     group: int = 0
     client: ClientIdentity = UNKNOWN_CLIENT
+    param: str | None = None
 
 
 class CancelGeneration(msgspec.Struct, frozen=True, tag="cancel", array_like=True):

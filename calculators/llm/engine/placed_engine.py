@@ -15,14 +15,14 @@ from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.places import Asked, Place, Question, WorkOrder
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import (
+    RETRY_AFTER,
     Engine,
     EngineDown,
     EngineGeneration,
-    GenerationPart,
+    ProcessEngine,
     watch_engine,
 )
-from calculators.llm.engine.messages import EngineReady, Metrics, NewTokens
-from calculators.llm.engine.process_engine import RETRY_AFTER, ProcessEngine
+from calculators.llm.engine.messages import Add, EngineReady, Metrics, NewTokens
 from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import Code, LoadProgress, NodeMetrics, ResourceError
 
@@ -34,9 +34,9 @@ _EXPECTED_TOKENS: Final = 128
 
 
 class _AskedParts(msgspec.Struct, frozen=True, array_like=True):
-    """The parts of a request; see `GenerationPart`."""
+    """The parts of a request; see `Add`."""
 
-    parts: list[GenerationPart]
+    parts: list[Add]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -103,7 +103,7 @@ class PlacedEngine:
     def running(self) -> int:
         return sum(request.parts for request in self._open if request.has_begun)
 
-    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
+    def submit(self, parts: Sequence[Add]) -> EngineGeneration:
         if self._is_closed:
             raise EngineDown(self.unavailable_reason, retry_after=RETRY_AFTER)
         asked = self._place.ask(
@@ -146,7 +146,7 @@ class _PlacedGeneration:
     def __init__(
         self,
         asked: Asked,
-        parts: Sequence[GenerationPart],
+        parts: Sequence[Add],
         end: Callable[[_PlacedGeneration], object],
     ) -> None:
         """``end``: called when every choice has ended or is stopped, once or more often."""
@@ -182,7 +182,7 @@ class _PlacedGeneration:
             self.task.cancel()
 
 
-def _beginning(parts: Sequence[GenerationPart]) -> str:
+def _beginning(parts: Sequence[Add]) -> str:
     """Return the first prompt as characters, four for a token."""
     first = parts[0]
     if first.text:
@@ -190,7 +190,7 @@ def _beginning(parts: Sequence[GenerationPart]) -> str:
     return array("i", memoryview(first.input_ids).cast("q")).tobytes().decode("latin-1")
 
 
-def _tokens(parts: Sequence[GenerationPart]) -> float:
+def _tokens(parts: Sequence[Add]) -> float:
     answers = (part.settings.max_new_tokens or _EXPECTED_TOKENS for part in parts)
     return len(parts[0].input_ids) / 8 + sum(min(each, _EXPECTED_TOKENS) for each in answers)
 

@@ -18,8 +18,8 @@ import msgspec
 
 from calculators.kit.child_process.on_demand import OnDemand
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.engine import Engine, EngineDown, EngineGeneration, GenerationPart
-from calculators.llm.engine.messages import EngineReady
+from calculators.llm.engine.engine import Engine, EngineDown, EngineGeneration
+from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.settings import EngineSettings
 from graph_runtime import LoadProgress
 
@@ -75,7 +75,7 @@ class ScoringEngine:
         """The id of the engine's process, while there is one."""
         return None if self._engine.current is None else self._engine.current.pid
 
-    async def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
+    async def submit(self, parts: Sequence[Add]) -> EngineGeneration:
         """Start the engine if need be, and generate; see `Engine.submit`.
 
         Raises:
@@ -130,7 +130,7 @@ def scoring_settings(settings: EngineSettings) -> EngineSettings:
     )
 
 
-def _alone(part: GenerationPart) -> GenerationPart:
+def _alone(part: Add) -> Add:
     """Return a part whose tokens nobody proposes."""
     alone = msgspec.structs.replace(
         part.settings, num_assistant_tokens=0, assistant_confidence_threshold=0.0, max_ngram_size=0

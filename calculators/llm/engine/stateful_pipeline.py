@@ -20,7 +20,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from calculators.kit.child_process.client_order import ClientOrder
+from calculators.kit.child_process.fair_turns import ClientOrder
 from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.llm.engine.constrained_decoding import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from calculators.language.events import Content, OutputEvent, Reasoning
-from calculators.llm.parsers.parser import ReasoningParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import ReasoningParser, Tags, TagScanner
 
 
 class ReasoningBetweenTags(ReasoningParser):

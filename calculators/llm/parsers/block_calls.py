@@ -22,9 +22,8 @@ from calculators.llm.parsers.call_walker import (
     CallWalker,
 )
 from calculators.llm.parsers.json_scanner import compact_json, json_or_string
-from calculators.llm.parsers.parser import CallForm, ParameterForm
+from calculators.llm.parsers.parser import CallForm, ParameterForm, Tags, beginnings
 from calculators.llm.parsers.python_value import PythonTags, PythonValue, parameter_type
-from calculators.llm.parsers.tag_scanner import Tags, beginnings
 
 _LONGEST_HEAD: Final = 300
 

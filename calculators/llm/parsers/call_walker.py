@@ -14,8 +14,7 @@ from json.encoder import encode_basestring
 from typing import Any, ClassVar, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
-from calculators.llm.parsers.parser import ToolParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import Tags, TagScanner, ToolParser
 
 
 class CallWalker(ToolParser):

@@ -13,8 +13,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.parser import CallForm, ReasoningParser, ToolParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import CallForm, ReasoningParser, Tags, TagScanner, ToolParser
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"

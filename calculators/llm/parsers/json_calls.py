@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Final
 
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
 from calculators.llm.parsers.json_scanner import BLANKS, JsonScanner, skip_blanks
-from calculators.llm.parsers.parser import CallForm, ToolParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import CallForm, Tags, TagScanner, ToolParser
 
 
 class JsonToolParser(ToolParser):

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Final
 from calculators.language.events import Arguments, OutputEvent, ToolCall
 from calculators.llm.parsers.json_calls import JsonToolParser
 from calculators.llm.parsers.json_scanner import JsonScanner, skip_blanks
-from calculators.llm.parsers.parser import CallForm
-from calculators.llm.parsers.tag_scanner import Tags, beginnings
+from calculators.llm.parsers.parser import CallForm, Tags, beginnings
 
 CALL: Final = "[TOOL_CALLS]"
 ARGUMENTS: Final = "[ARGS]"

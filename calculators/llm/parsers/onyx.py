@@ -12,8 +12,15 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.harmony import MessageJoiner
-from calculators.llm.parsers.parser import CallForm, ParameterForm, ReasoningParser, ToolParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner, beginnings
+from calculators.llm.parsers.parser import (
+    CallForm,
+    ParameterForm,
+    ReasoningParser,
+    Tags,
+    TagScanner,
+    ToolParser,
+    beginnings,
+)
 from calculators.llm.parsers.xml_calls import XmlCallParser, XmlForm
 
 _START: Final = "<|start|>"

@@ -19,8 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.parser import ReasoningParser, ToolParser
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import ReasoningParser, Tags, TagScanner, ToolParser
 
 
 @dataclass(frozen=True, slots=True)

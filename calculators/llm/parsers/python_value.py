@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from calculators.llm.parsers.call_walker import BrokenCall, CallScanner
 from calculators.llm.parsers.json_scanner import compact_json, json_or_string
-from calculators.llm.parsers.tag_scanner import Tags
+from calculators.llm.parsers.parser import Tags
 
 _BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 

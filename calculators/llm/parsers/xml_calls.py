@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 from calculators.language.events import Arguments, Content
 from calculators.llm.parsers.call_walker import BuiltCall, CallWalker
 from calculators.llm.parsers.json_scanner import compact_json
-from calculators.llm.parsers.parser import CallForm, ParameterForm
+from calculators.llm.parsers.parser import CallForm, ParameterForm, Tags
 from calculators.llm.parsers.python_value import ParameterType, parameter_type, python_to_json
-from calculators.llm.parsers.tag_scanner import Tags
 
 CDATA: Final = "<![CDATA["
 CDATA_END: Final = "]]>"

@@ -15,8 +15,16 @@ from msgspec import Struct
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
+    BOOLEAN,
     EVERYWHERE,
+    POSITIVE,
+    STRING,
+    Array,
+    Enumeration,
+    Integer,
     Members,
+    Object,
+    Value,
     check_object,
     honoured,
     ignored,
@@ -25,16 +33,6 @@ from calculators.kit.requests.members import (
     read_model,
     refused,
     table,
-)
-from calculators.kit.requests.readers import (
-    BOOLEAN,
-    POSITIVE,
-    STRING,
-    Array,
-    Enumeration,
-    Integer,
-    Object,
-    Value,
 )
 from calculators.kit.requests.schema import const, one_of, record, ref
 from calculators.language.generation_request import StructuredOutput
@@ -101,19 +99,10 @@ STREAMING_MEMBERS: Final[Members] = table(
 )
 
 
-class StreamingOptions(Struct, frozen=True):
-    """The resolved options.
+def _read_streaming(body: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    """Return ``stream``, ``include_usage`` and ``has_running_usage`` of a checked body.
 
-    ``include_usage`` is true only with ``stream``, and ``has_running_usage`` only with both.
-    """
-
-    stream: bool = False
-    include_usage: bool = False
-    has_running_usage: bool = False
-
-
-def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
-    """Resolve ``stream`` and ``stream_options`` of a checked body.
+    The second is true only with the first, and the third only with both.
 
     Raises:
         RequestError: options without a stream, an unknown option, or one of a wrong type.
@@ -121,7 +110,7 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
     stream: bool = body.get("stream", False)
     options = body.get("stream_options")
     if options is None:
-        return StreamingOptions(stream)
+        return stream, False, False
     if not stream:
         raise fields.invalid("stream_options", "only allowed when stream is true")
     if not options.keys() <= STREAM_OPTIONS.keys():
@@ -130,7 +119,7 @@ def read_streaming_options(body: Mapping[str, Any]) -> StreamingOptions:
         if not (value is None or isinstance(value, bool)) and name in STREAM_OPTIONS:
             raise fields.wrong_type(f"stream_options.{name}", "true or false", value)
     usage = bool(options.get("include_usage"))
-    return StreamingOptions(stream, usage, usage and bool(options.get("continuous_usage_stats")))
+    return stream, usage, usage and bool(options.get("continuous_usage_stats"))
 
 
 #: The member that asks for it.
@@ -319,12 +308,12 @@ def read_generation(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     model = read_model(body)
-    streaming = read_streaming_options(body)
+    stream, include_usage, has_running_usage = _read_streaming(body)
     return CheckedRequest(
         model=model,
-        stream=streaming.stream,
-        include_usage=streaming.include_usage,
-        has_running_usage=streaming.has_running_usage,
+        stream=stream,
+        include_usage=include_usage,
+        has_running_usage=has_running_usage,
         returns_token_ids=body.get("return_token_ids", False),
         truncation=read_truncation(body) if TRUNCATES in body else None,
         # A number that every request must have may be a default of the client's library:

@@ -10,14 +10,17 @@ from msgspec import structs
 from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
+    BOOLEAN,
+    TOKEN_ID,
     Members,
+    Object,
+    Value,
     check_object,
     honoured,
     ignored,
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, TOKEN_ID, Object, Value
 from calculators.kit.requests.schema import array, flag, one_of, ref, request, string
 from calculators.language.generation_request import (
     NO_ARGUMENTS,

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from calculators.kit.requests import fields
 from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Member, Members, honoured, table
-from calculators.kit.requests.readers import (
+from calculators.kit.requests.members import (
     BOOLEAN,
     COUNT,
     POSITIVE,
@@ -27,8 +26,12 @@ from calculators.kit.requests.readers import (
     Array,
     Enumeration,
     Integer,
+    Member,
+    Members,
     Number,
     Value,
+    honoured,
+    table,
 )
 from calculators.kit.requests.schema import array, const, one_of, record, string
 from calculators.llm.engine.engine import TOO_LONG

@@ -17,8 +17,14 @@ from typing import Any, Final
 import msgspec
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import Members, check_object, found_unknown, honoured, table
-from calculators.kit.requests.readers import Value
+from calculators.kit.requests.members import (
+    Members,
+    Value,
+    check_object,
+    found_unknown,
+    honoured,
+    table,
+)
 from calculators.kit.requests.schema import array, flag, one_of, record, ref, request, string
 from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.engine.settings import GenerationSettings

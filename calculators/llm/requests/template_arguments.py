@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import Members, honoured, table
-from calculators.kit.requests.readers import BOOLEAN, Array, Enumeration, Object
+from calculators.kit.requests.members import (
+    BOOLEAN,
+    Array,
+    Enumeration,
+    Members,
+    Object,
+    honoured,
+    table,
+)
 from calculators.kit.requests.schema import anything, record, word
 from calculators.language.generation_request import TemplateArguments
 

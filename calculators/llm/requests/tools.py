@@ -14,8 +14,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Members, check_object, check_spelling, honoured, table
-from calculators.kit.requests.readers import BOOLEAN, Array, Value
+from calculators.kit.requests.members import (
+    BOOLEAN,
+    Array,
+    Members,
+    Value,
+    check_object,
+    check_spelling,
+    honoured,
+    table,
+)
 from calculators.kit.requests.schema import array, const, one_of, record, ref, word
 from calculators.language.generation_request import NO_TOOLS, Tools, ToolServer
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from calculators.llm.engine.engine import GenerationPart
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import ProcessEngine
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.requests.sampling import read_assisted_decoding
@@ -270,7 +270,7 @@ class Trial:
         start = perf_counter()
         first = 0.0
         found: list[int] = []
-        generation = self._engine.submit([GenerationPart(prompt, settings)])
+        generation = self._engine.submit([Add(0, prompt, settings)])
         while not generation.is_finished:
             for _, gained in await generation.read():
                 if gained.token_ids and not found:

@@ -12,8 +12,7 @@ import msgspec
 
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, Messages, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.speech_recognizer import Segment, SpeechSettings, Transcript
 from calculators.speech.speech_to_text.languages import name_of

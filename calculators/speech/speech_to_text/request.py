@@ -12,15 +12,19 @@ from calculators.kit.requests.form_members import form_members
 from calculators.kit.requests.http_payload import MultipartForm, RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
+    BOOLEAN,
+    STRING,
+    Enumeration,
     Members,
+    Number,
     Standing,
+    Value,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, STRING, Enumeration, Number, Value
 from calculators.kit.requests.schema import array, string, word
 from calculators.speech.audio.speech_recognizer import SpeechSettings
 

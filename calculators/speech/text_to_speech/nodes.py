@@ -14,8 +14,7 @@ import numpy as np
 
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.writing import SoundWriter, UnavailableFormatError, write_sound
 from calculators.speech.text_to_speech.request import SpokenRequest, parse_speech_request

@@ -13,14 +13,16 @@ from typing import Any, Final
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    STRING,
+    Enumeration,
     Members,
+    Value,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.readers import STRING, Enumeration, Value
 from calculators.kit.requests.schema import number, one_of, record, string
 from calculators.speech.audio.writing import FLOAT_WAV, FORMATS, SoundFormat
 from calculators.speech.text_to_speech.sentences import has_words

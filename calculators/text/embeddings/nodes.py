@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
-from calculators.text.embeddings.answers import Answered, cohere_answer, openai_answer, tei_answer
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.text.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
 from calculators.text.embeddings.request import (
     EmbeddingsRequest,
@@ -21,7 +19,13 @@ from calculators.text.embeddings.request import (
     parse_embeddings_request,
     parse_tei_request,
 )
-from calculators.text.embeddings.servable import EmbeddingsServable
+from calculators.text.embeddings.servable import (
+    Answered,
+    EmbeddingsServable,
+    cohere_answer,
+    openai_answer,
+    tei_answer,
+)
 from calculators.text.text_models.text_model import off_loop
 from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, SideIn

@@ -10,15 +10,20 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
+    BOOLEAN,
     EVERYWHERE,
+    STRING,
+    Array,
+    Enumeration,
+    Integer,
     Members,
+    Value,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, STRING, Array, Enumeration, Integer, Value
 from calculators.kit.requests.schema import array, flag, integer, one_of, string, word
 
 #: Texts of one request; OpenAI has the same limit.
@@ -386,7 +391,7 @@ class EmbeddingsRequest:
     Attributes:
         model: the name that the client used.
         body: the checked members, for the choice of a prompt.
-        formats: types of numbers, see `calculators.text.embeddings.answers.KINDS`.
+        formats: types of numbers, see `calculators.text.embeddings.servable.KINDS`.
         is_base64: return embeddings as base64.
         dimensions: the numbers to return of each embedding; None: all.
         normalizes: return vectors of length 1; None: as the node does.

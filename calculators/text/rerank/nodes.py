@@ -14,8 +14,7 @@ import numpy as np
 import orjson
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.text.rerank.request import (
     MAX_QUERY_CHARACTERS,
     Ranking,

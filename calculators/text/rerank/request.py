@@ -20,15 +20,20 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
+    BOOLEAN,
+    POSITIVE,
+    STRING,
+    Enumeration,
+    Integer,
     Member,
     Members,
+    Value,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, POSITIVE, STRING, Enumeration, Integer, Value
 from calculators.kit.requests.schema import (
     Schema,
     anything,

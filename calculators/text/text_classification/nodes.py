@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.payload_calculator import PayloadCalculator
-from calculators.kit.tasks.nodes import node_resource
+from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.text.text_classification.classifier import TextClassifier
 from calculators.text.text_classification.node_options import TextClassificationCalculatorOVOptions
 from calculators.text.text_classification.request import (

@@ -9,14 +9,17 @@ from typing import Any, Final, Literal
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
+    BOOLEAN,
+    STRING,
+    Enumeration,
     Members,
+    Value,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, STRING, Enumeration, Value
 from calculators.kit.requests.schema import array, one_of, string, tagged
 
 #: Texts of one request.

@@ -130,7 +130,7 @@ def run_text_model(
         question: the type of the task's questions.
         encode: ``module:function`` that turns a `TextTokenizer` and a question into `Encoded`.
         build_head: ``module:function`` that completes the model, see
-            `calculators.text.text_models.compiled_forms.BuildHead`.
+            `calculators.text.text_models.batch_runner.BuildHead`.
     """
     descriptor, parent = map(int, arguments[1:])
     connection = ParentConnection(descriptor)
@@ -218,8 +218,11 @@ class TextModelProcess:
     def _load(self, load: EncoderLoad) -> EncoderReady:
         # Imported here: the libraries take long to load, and may be what is broken.
         from calculators.kit.child_process.messages import LoadingPhase
-        from calculators.text.text_models.batch_runner import BatchRunner
-        from calculators.text.text_models.compiled_forms import CompiledForms, find_function
+        from calculators.text.text_models.batch_runner import (
+            BatchRunner,
+            CompiledForms,
+            find_function,
+        )
         from calculators.text.text_models.tokenizer_files import open_tokenizer
 
         self._send(LoadingPhase("loading the tokenizer", 0.0, 0.3))

@@ -123,7 +123,6 @@ class TextTokenizer(ABC):
     ) -> TextTokens:
         """Return ``most`` of the tokens of a text; ``tokens``: all of them."""
 
-    @abstractmethod
     def encode_pairs(
         self,
         first: str,
@@ -150,18 +149,24 @@ class TextTokenizer(ABC):
         Raises:
             InputError: ``first`` leaves no room; the tokenizer has no template for pairs.
         """
+        raise InputError(
+            "the model's directory has no tokenizer.json, which pairs of texts need",
+            code="FAILED_PRECONDITION",
+        )
 
     @abstractmethod
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones."""
 
-    @abstractmethod
     def offsets(self, text: str, *, adds_special: bool = True) -> list[tuple[int, int]]:
         """Return the characters of each token of ``encode``: the first, and the one after the last.
 
         Raises:
             InputError: the tokenizer does not know them.
         """
+        raise InputError(
+            "the model's directory has no tokenizer.json, which offsets need", "return_offsets"
+        )
 
     @abstractmethod
     def id_of(self, token: str) -> int | None:

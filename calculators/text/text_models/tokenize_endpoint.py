@@ -11,15 +11,17 @@ import orjson
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import HttpPayload
 from calculators.kit.requests.members import (
+    BOOLEAN,
     EVERYWHERE,
+    Enumeration,
     Members,
+    Value,
     body_schema,
     honoured,
     read_members,
     read_model,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, Enumeration, Value
 from calculators.kit.requests.schema import (
     Schema,
     array,

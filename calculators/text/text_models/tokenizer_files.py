@@ -159,29 +159,8 @@ class OpenvinoTokenizer(TextTokenizer):
         plain = ids[before : before + room] if side == "right" else ids[end - room : end]
         return TextTokens(np.concatenate([ids[:before], plain, ids[end:]])[:most])
 
-    def encode_pairs(
-        self,
-        first: str,
-        seconds: Sequence[str],
-        *,
-        most: int | None = None,
-        first_most: int | None = None,
-        seconds_most: int | None = None,
-        chunks: bool = False,
-        side: Side = "right",
-    ) -> list[list[TextTokens]]:
-        raise InputError(
-            "the model's directory has no tokenizer.json, which pairs of texts need",
-            code="FAILED_PRECONDITION",
-        )
-
     def lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(self._ids(text, adds_special=False)) for text in texts]
-
-    def offsets(self, text: str, *, adds_special: bool = True) -> list[tuple[int, int]]:
-        raise InputError(
-            "the model's directory has no tokenizer.json, which offsets need", "return_offsets"
-        )
 
     def id_of(self, token: str) -> int | None:
         return self._ids_by_token.get(token)

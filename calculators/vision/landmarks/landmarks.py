@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from calculators.vision.messages import message_type
+from calculators.images.image.packet_types import message_type
 from graph_runtime import CalculatorContract
 
 Floats = npt.NDArray[np.float32]

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from calculators.images.image.image_tensors import Region
-from calculators.images.image.packet_types import LETTERBOX_PADDING
+from calculators.images.image.packet_types import LETTERBOX_PADDING, message_type
 from calculators.vision.landmarks.landmarks import Floats, Landmarks, landmarks_of, take_landmarks
-from calculators.vision.messages import message_type
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -48,47 +48,14 @@ _JSON_FIELDS = {"Content-Type": JSON}
 _OBJECT = ("{", b"{")
 
 
-async def answer_from_packets(
-    exchange: Exchange,
-    form: ErrorForm,
-    run: Callable[[Callable[[ResponsePacket], None]], Awaitable[None]],
-    *,
-    is_stream: bool,
-    events_of: Callable[[str], str] | None = None,
-) -> web.StreamResponse:
-    """Let ``run`` emit the packets of an answer.
-
-    Args:
-        is_stream: packets of ``str`` or ``bytes`` are events; else the first is the JSON.
-        events_of: makes the events of a first packet that is JSON; raises `ValueError` if it is
-            none.
-
-    Raises:
-        Exception: nothing has been sent; the answer is `http_error` of it.
-    """
-    # Events may be long in coming: comments can go before them.
-    stream: AnswerStream | None = exchange.begin_stream(form) if is_stream else None
-    answer = GraphAnswer(exchange, form, stream, events_of)
-    try:
-        try:
-            await run(answer.emit)
-        except asyncio.CancelledError as cancellation:
-            raise exchange.reason_of(cancellation) from None
-    except Exception as raised:
-        stream = answer.stream
-        if stream is None or not stream.has_started:
-            raise
-        fail_stream(exchange, stream, raised)
-        return SentResponse()
-    return await answer.end()
-
-
 class GraphAnswer(Struct, eq=False):
     """Takes the packets of a graph, and sends the pieces of a streamed answer at once.
 
     Attributes:
-        stream: the answer, if it is sent in pieces.
-        events_of: see `answer_from_packets`.
+        stream: the answer, if it is sent in pieces: packets of ``str`` or ``bytes`` are its
+            events. Else the first one is JSON.
+        events_of: makes the events of a first packet that is JSON; raises `ValueError` if it is
+            none.
         has_begun: there was a packet.
         further: the number of packets after the first one of an answer that is whole.
         body: the first packet of an answer that is JSON.
@@ -311,17 +278,28 @@ class GraphRequests:
         streams = may_stream(path) if endpoint is None else endpoint.streams
         is_stream = streams and _wants_stream(members)
         payload = self._payload(exchange, body, value, form)
-        # A list, out of which the graph takes the payload: else this would keep it.
-        run = partial(self._run, model, Method.STREAM if is_stream else Method.UNARY, [payload])
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
             kept = {name: members[name] for name in _OF_EVENTS if name in members}
             events_of = partial(endpoint.events_of, kept)
+        # Events may be long in coming: comments can go before them.
+        stream = exchange.begin_stream(exchange.error_form) if is_stream else None
+        answer = GraphAnswer(exchange, exchange.error_form, stream, events_of)
+        method = Method.STREAM if is_stream else Method.UNARY
         # A parsed body is several times as large as the body: only the graph should hold it.
-        del body, value, form, members, payload
-        return await answer_from_packets(
-            exchange, exchange.error_form, run, is_stream=is_stream, events_of=events_of
-        )
+        left = [payload]
+        del body, value, form, members, payload, stream
+        try:
+            try:
+                await self._run(model, method, left, answer.emit)
+            except asyncio.CancelledError as cancellation:
+                raise exchange.reason_of(cancellation) from None
+        except Exception as raised:
+            if answer.stream is None or not answer.stream.has_started:
+                raise
+            fail_stream(exchange, answer.stream, raised)
+            return SentResponse()
+        return await answer.end()
 
     async def _answer_socket(
         self, exchange: Exchange, path: str, endpoint: TaskEndpoint

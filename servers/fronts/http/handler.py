@@ -175,7 +175,13 @@ class Handler:
         status = 499  # nginx's status for a client that left before its answer
         connection.begin(exchange)
         try:
-            response = await self._answer(exchange, path)
+            try:
+                response = await self._dispatch(exchange, path)
+            except asyncio.CancelledError as cancellation:
+                response = _error_response(exchange, exchange.reason_of(cancellation))
+            # SystemExit of a calculator is its request's 500 (decision 0092).
+            except BaseException as raised:  # no code of an author ends the event loop
+                response = _error_response(exchange, raised)
             status = response.status
             sent += body_length(response)
         finally:
@@ -195,26 +201,6 @@ class Handler:
             connection.is_last = True
             response.force_close()
         return response
-
-    async def _answer(self, exchange: Exchange, path: str) -> web.StreamResponse:
-        try:
-            try:
-                return await self._dispatch(exchange, path)
-            except asyncio.CancelledError as cancellation:
-                raise exchange.reason_of(cancellation) from None
-        except asyncio.CancelledError:
-            raise
-        # SystemExit of a calculator is its request's 500 (decision 0092).
-        except BaseException as raised:  # no code of an author ends the event loop
-            if exchange.client.is_disconnected:
-                raise asyncio.CancelledError from None
-            error = http_error(raised, exchange.request_id)
-            try:
-                log_cause(error, exchange.request_id)
-                note_reason(reason_of(error))
-                return _error_response(exchange, error)
-            finally:
-                del error  # this frame is in its traceback: a cycle would keep the body
 
     async def _dispatch(self, exchange: Exchange, path: str) -> web.StreamResponse:
         request = exchange.request
@@ -406,13 +392,27 @@ def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:
     )
 
 
-def _error_response(exchange: Exchange, error: HttpError) -> web.Response:
-    return web.Response(
-        status=error.status,
-        body=error.body(exchange.error_form, exchange.request_id),
-        content_type="application/json",
-        headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
-    )
+def _error_response(exchange: Exchange, raised: BaseException) -> web.Response:
+    """Return the answer for what a request has raised, and log it.
+
+    Raises:
+        CancelledError: the client is gone.
+    """
+    if exchange.client.is_disconnected:
+        del raised
+        raise asyncio.CancelledError from None
+    error = http_error(raised, exchange.request_id)
+    try:
+        log_cause(error, exchange.request_id)
+        note_reason(reason_of(error))
+        return web.Response(
+            status=error.status,
+            body=error.body(exchange.error_form, exchange.request_id),
+            content_type="application/json",
+            headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
+        )
+    finally:
+        del error, raised  # this frame is in their traceback: a cycle would keep the body
 
 
 def _anthropic_model(model: ModelDescription) -> dict[str, Any]:

@@ -125,21 +125,6 @@ class ObservedGraph(Struct, eq=False):
                 _note_time(counts, self.started)
 
 
-async def observed_graph(
-    resolving: Awaitable[LoadedServable], current: Gauge, counts: CallCounts
-) -> ObservedGraph:
-    """Wait for the graph of a call, and count a failure to get it."""
-    started = perf_counter_ns()
-    current.level += 1
-    try:
-        return ObservedGraph(current, counts, started, await resolving)
-    except BaseException as error:
-        _count_failure(counts, started, error)
-        raise
-    finally:
-        current.level -= 1
-
-
 def _note_time(counts: CallCounts, started: int) -> None:
     counts.time_us.note((perf_counter_ns() - started) / _NS_PER_US)
 
@@ -290,8 +275,16 @@ class ObservedDataPlane:
         resolving = self._plane.resolve(model, method, version)
         graph = self._metrics.graph(model)
         if graph is not None:
-            counts = graph.calls[method, self._interface]
-            return await observed_graph(resolving, graph.current, counts)
+            current, counts = graph.current, graph.calls[method, self._interface]
+            started = perf_counter_ns()
+            current.level += 1
+            try:
+                return ObservedGraph(current, counts, started, await resolving)
+            except BaseException as error:
+                _count_failure(counts, started, error)
+                raise
+            finally:
+                current.level -= 1
         observed = self._observed_model(model, method, version)
         if observed is None:
             return await resolving

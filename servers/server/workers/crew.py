@@ -137,27 +137,13 @@ class CrewMember:
         report: the report of its start.
     """
 
-    def __init__(
-        self,
-        number: int,
-        begin: Callable[[int, bool], BeginWork],
-        on_message: Callable[[CrewMember, Any], None],
-        on_change: Callable[[CrewMember], None],
-    ) -> None:
-        """
-        Args:
-            begin: makes the first message, from the number and whether this is a replacement.
-            on_message: called with messages that are not about this member's state.
-            on_change: called when ``state`` or ``status`` has changed.
-        """
+    def __init__(self, number: int, crew: Crew) -> None:
         self.number = number
         self.state = MemberState.LOADING
         self.status: State | None = None
         self.metrics = ""
         self.report = ""
-        self._begin = begin
-        self._on_message = on_message
-        self._on_change = on_change
+        self._crew = crew
         self._encode = msgspec.msgpack.Encoder().encode
         self._child: ChildProcess | None = None
         self._asked = WorkerAsked()
@@ -226,7 +212,7 @@ class CrewMember:
         except OSError as error:
             self._ended(f"it could not be started: {error.strerror}")
             return
-        self.send(self._begin(self.number, self._lives > 1))
+        self.send(self._crew.first_message(self.number, self._lives > 1))
         if self._is_stopping:
             self.stop()
 
@@ -246,11 +232,11 @@ class CrewMember:
                 self._set(MemberState.SERVING)
             case State():
                 self.status = message
-                self._on_change(self)
+                self._crew.changed(self)
             case Outcome():
                 self._asked.answer(message)
             case _:
-                self._on_message(self, message)
+                self._crew.take(self, message)
 
     def _ended(self, reason: str) -> None:
         self._asked.fail(WorkerGone(reason))
@@ -280,7 +266,7 @@ class CrewMember:
 
     def _set(self, state: MemberState) -> None:
         self.state = state
-        self._on_change(self)
+        self._crew.changed(self)
 
 
 _log: Final = logging.getLogger(__name__)
@@ -319,10 +305,7 @@ class Crew:
         self._settings = settings
         self._on_loaded = on_loaded
         self._pool = ChildPool()
-        self._members = [
-            CrewMember(number, self._begin, self._take, self._changed)
-            for number in range(1, settings.workers + 1)
-        ]
+        self._members = [CrewMember(number, self) for number in range(1, settings.workers + 1)]
         self._unloaded: set[str] = set()
         self._past = MergedText()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -405,7 +388,8 @@ class Crew:
 
     # Members --------------------------------------------------------------------------------------
 
-    def _begin(self, number: int, replaces: bool) -> BeginWork:
+    def first_message(self, number: int, replaces: bool) -> BeginWork:
+        """Return the first message to a worker; ``replaces``: its number had one before."""
         settings = self._settings
         return BeginWork(
             list(settings.words),
@@ -417,7 +401,8 @@ class Crew:
             sorted(self._unloaded),
         )
 
-    def _changed(self, member: CrewMember) -> None:
+    def changed(self, member: CrewMember) -> None:
+        """Note that a member's state or status has changed."""
         if member.state in (MemberState.BACKING_OFF, MemberState.ENDED):
             self._pool.forget(member.number)
             self._past.add(member.metrics, is_past=True)
@@ -435,7 +420,8 @@ class Crew:
             notify(READY)
             self._on_loaded(self._members[0].report)
 
-    def _take(self, member: CrewMember, message: Any) -> None:
+    def take(self, member: CrewMember, message: Any) -> None:
+        """Take a message that is not about the member's own state."""
         match message:
             case Want() | Release() | KillShared():
                 self._pool.take(member.number, message, member.send)

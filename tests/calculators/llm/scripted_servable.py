@@ -13,8 +13,8 @@ import numpy as np
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.engine.engine import EngineGeneration, GenerationPart
-from calculators.llm.engine.messages import Metrics, NewTokens
+from calculators.llm.engine.engine import EngineGeneration
+from calculators.llm.engine.messages import Add, Metrics, NewTokens
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.prompt.messages import Prompt, PromptReady
@@ -97,7 +97,7 @@ class ScriptedEngine:
         self.finish_reason: Any = "stop"
         self.generations: list[ScriptedGeneration] = []
 
-    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
+    def submit(self, parts: Sequence[Add]) -> EngineGeneration:
         rng = random.Random(f"{self.script} {self.seed}")
         sequences: list[list[NewTokens]] = []
         for part in parts:

@@ -14,7 +14,7 @@ from bench.gguf_file import Value, q8_0, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
@@ -71,7 +71,7 @@ async def answers(model: LlmServable) -> list[object]:
         encoded = await model.prompts.encode(prompt)
         ids: list[int] = []
         logprobs: list[float] = []
-        generation = model.engine.submit([GenerationPart(encoded.input_ids, SETTINGS)])
+        generation = model.engine.submit([Add(0, encoded.input_ids, SETTINGS)])
         while not generation.is_finished:
             for _, tokens in await soon(generation.read()):
                 ids += tokens.token_ids

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import ProcessEngine
 from graph_runtime import Cancelled, Code
 from tests.calculators.llm.graph_runs import (
     CHAT,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.servable import LlmServable
 from graph_runtime import GraphResources, ResourceError, has_options

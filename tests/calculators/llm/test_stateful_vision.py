@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import GenerationSettings
 from graph_runtime import Cancelled
 from tests.calculators.llm.demo_model import DEMO
@@ -107,8 +107,8 @@ def test_a_failed_request_leaves_nothing_for_the_next(vision: Asking) -> None:
         few = GenerationSettings(max_new_tokens=3)
         bad = GenerationSettings(max_new_tokens=3, repetition_penalty=-1.0)
         for part, reason in (
-            (GenerationPart(prompt, bad, "Hello"), "repetition_penalty"),
-            (GenerationPart(prompt, few, "Hello <ov_genai_image_7>"), "Missing image"),
+            (Add(0, prompt, bad, "Hello"), "repetition_penalty"),
+            (Add(0, prompt, few, "Hello <ov_genai_image_7>"), "Missing image"),
         ):
             with pytest.raises(RequestError, match=reason):
                 await read_for_ever(vision.servable.engine.submit([part]))

@@ -10,7 +10,7 @@ import pytest
 
 from calculators.images.media.image import Image
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.model_files import find_model, sees_images
 from calculators.llm.servable import _check_pixels
@@ -66,7 +66,7 @@ def test_a_strange_config_is_an_error_and_not_a_crash(model: Path, config: str) 
 
 
 def test_answers_times_pixels_have_a_limit() -> None:
-    part = GenerationPart(b"", GenerationSettings(), images=(Image(4000, 4000, b""),))
+    part = Add(0, b"", GenerationSettings(), images=(Image(4000, 4000, b""),))
     _check_pixels([part] * 3)
     with pytest.raises(RequestError, match="4 answers are too many for these images") as caught:
         _check_pixels([part] * 4)

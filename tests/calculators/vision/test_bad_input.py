@@ -139,7 +139,7 @@ def test_landmarks_that_are_no_numbers_give_no_picture_and_the_next_frame_is_ans
         "[mediapipe.ImageToTensorCalculatorOptions.ext] { output_tensor_width: 4 "
         "output_tensor_height: 4 output_tensor_float_range { min: 0 max: 1 } } } }"
     )
-    from calculators.vision.messages import normalized_rect
+    from calculators.vision.regions import normalized_rect
 
     image = ImageFrame(ImageFormat.SRGB, np.zeros((8, 8, 3), np.uint8))
     with pytest.raises(RunError, match="finite numbers"):

@@ -11,7 +11,7 @@ import pytest
 import calculators
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from calculators.vision.landmarks.landmarks import Landmarks, landmarks
-from calculators.vision.messages import normalized_rect
+from calculators.vision.regions import normalized_rect
 from calculators.vision.registration import CALCULATORS
 from graph_runtime import (
     REGISTRY,

@@ -48,7 +48,7 @@ ODD: Final = st.one_of(
 def values_for(check: SchemaCheck) -> st.SearchStrategy[Any]:
     """Values that often pass a check, and sometimes do not."""
     match check:
-        case ObjectOf(fields, required):
+        case ObjectOf(fields, required, False):
             made = {name: nearly(each) for name, each in fields.items()}
             return st.one_of(
                 st.fixed_dictionaries(

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.model_store import HubError
+from servers.model_store import ModelError
 from servers.model_store.directory import ModelStore, read_origin
 from servers.model_store.export import (
-    ExportError,
     ExportRequest,
     WeightForm,
     exported,
@@ -160,7 +159,7 @@ def test_an_export_is_used_where_there_is_no_exporter(
     place = exported(request(source), store)
     monkeypatch.setattr("servers.model_store.export.find_exporter", lambda: None)
     assert exported(request(source), store) == place
-    with pytest.raises(ExportError, match="holds safetensors, which must be exported") as info:
+    with pytest.raises(ModelError, match="holds safetensors, which must be exported") as info:
         exported(request(source, WeightForm("fp16")), store)
     assert info.value.hint == "pip install 'graphrt[export]'"
 
@@ -183,7 +182,7 @@ def test_a_failing_exporter_is_quoted_and_leaves_nothing(
     hint: str,
 ) -> None:
     stub.behave(behaviour)
-    with pytest.raises(ExportError, match=re.escape(message)) as info:
+    with pytest.raises(ModelError, match=re.escape(message)) as info:
         exported(request(source), store)
     assert re.search(hint, str(info.value.hint))
     assert not (store.directory / "_exported").exists()
@@ -198,7 +197,7 @@ def test_an_error_has_the_last_lines_without_traceback_bars_and_colours(
     stub: ExporterStub, source: Path, store: ModelStore
 ) -> None:
     stub.behave("fails")
-    with pytest.raises(ExportError) as info:
+    with pytest.raises(ModelError) as info:
         exported(request(source), store)
     text = str(info.value)
     assert text.endswith(":\n  loading weights\n  KeyError: no such architecture")
@@ -208,7 +207,7 @@ def test_a_long_error_is_shown_with_its_beginning(
     stub: ExporterStub, source: Path, store: ModelStore
 ) -> None:
     stub.behave("explains at length")
-    with pytest.raises(ExportError) as info:
+    with pytest.raises(ModelError) as info:
         exported(request(source), store)
     lines = str(info.value).splitlines()[1:]
     assert lines == ["  ValueError: wrong size of", *(f"  layer {n}" for n in range(12, 20))]
@@ -218,7 +217,7 @@ def test_files_that_change_meanwhile_are_noticed(
     stub: ExporterStub, source: Path, store: ModelStore
 ) -> None:
     stub.behave("changes the source")
-    with pytest.raises(ExportError, match="have changed while they were exported"):
+    with pytest.raises(ModelError, match="have changed while they were exported"):
         exported(request(source), store)
     assert not (store.directory / "_exported").exists()
 
@@ -229,7 +228,7 @@ def test_two_exports_of_one_model_do_not_meet(
     place = exported(request(source), store, overwrites=True)
     with (
         store.workspace(f"_exported--{place.name}", "busy"),
-        pytest.raises(HubError, match=r"another process is exporting .*tiny to int8"),
+        pytest.raises(ModelError, match=r"another process is exporting .*tiny to int8"),
     ):
         exported(request(source), store, overwrites=True)
 
@@ -238,7 +237,7 @@ def test_a_missing_package_is_named(
     stub: ExporterStub, source: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(HubError, match="needs the package filelock") as info:
+    with pytest.raises(ModelError, match="needs the package filelock") as info:
         exported(request(source), store)
     assert info.value.hint == "pip install 'graphrt[hub]'"
     assert stub.calls == []
@@ -252,7 +251,7 @@ def test_a_full_disk_is_noticed_before(
     stub: ExporterStub, source: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage())
-    with pytest.raises(HubError, match=r"14\.0 kB more are needed in .*, where 1\.0 kB are free"):
+    with pytest.raises(ModelError, match=r"14\.0 kB more are needed in .*, where 1\.0 kB are free"):
         exported(request(source), store)
     assert stub.calls == []
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.model_store import HubError, ModelReference, read_reference
+from servers.model_store import ModelError, ModelReference, read_reference
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_other_texts_are_no_names(text: str) -> None:
     "text", ["org/name:../../etc/passwd.gguf", "org/name:/etc/x.gguf", "org/name:a\\b.gguf"]
 )
 def test_a_file_does_not_leave_its_repository(text: str) -> None:
-    with pytest.raises(HubError, match="would leave the directory"):
+    with pytest.raises(ModelError, match="would leave the directory"):
         read_reference(text)
 
 
@@ -57,5 +57,5 @@ def test_names_of_other_programs_are_read(text: str, expected: str) -> None:
 
 
 def test_a_file_must_be_gguf() -> None:
-    with pytest.raises(HubError, match=r'"model.bin" is not a GGUF file'):
+    with pytest.raises(ModelError, match=r'"model.bin" is not a GGUF file'):
         read_reference("org/name:model.bin")

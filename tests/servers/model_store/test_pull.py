@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servers.model_store.directory import ModelStore, read_origin
-from servers.model_store.model_reference import HubError, ModelReference
+from servers.model_store.model_reference import ModelError, ModelReference
 from servers.model_store.pull import Hub, PulledModel, pull
 from tests.broken_files import INSTEAD
 from tests.servers.model_store.loopback_hub import COMMIT, LoopbackHub
@@ -70,7 +70,7 @@ def test_a_model_that_is_here_is_not_asked_for_again(hub: LoopbackHub, store: Mo
     pulled(hub, store)
     hub.faults.status = 500
     assert not pulled(hub, store).is_new
-    with pytest.raises(HubError, match="answers 500"):
+    with pytest.raises(ModelError, match="answers 500"):
         pulled(hub, store, overwrites=True)
 
 
@@ -81,7 +81,7 @@ def test_a_name_that_is_taken_is_not_overwritten_unasked(
     first = ModelReference("org/name", None, "model.gguf")
     second = ModelReference("org/name", None, "other.gguf")
     pulled(hub, store, first)
-    with pytest.raises(HubError, match=r"holds org/name@0123456789ab:model.gguf, not"):
+    with pytest.raises(ModelError, match=r"holds org/name@0123456789ab:model.gguf, not"):
         pulled(hub, store, second)
     model = pulled(hub, store, second, overwrites=True)
     assert contents(model.directory)["other.gguf"] == b"other"
@@ -140,7 +140,7 @@ def test_what_stands_in_the_place_of_an_earlier_pull_is_removed(
 
 def test_other_bytes_than_promised_are_refused(hub: LoopbackHub, store: ModelStore) -> None:
     hub.faults.content["model.gguf"] = os.urandom(len(WEIGHTS))
-    with pytest.raises(HubError, match="another checksum than the hub promises"):
+    with pytest.raises(ModelError, match="another checksum than the hub promises"):
         pulled(hub, store)
     assert not (store.directory / "org").exists()
 
@@ -153,7 +153,7 @@ def test_sizes_that_are_lies_are_noticed(
     hub: LoopbackHub, store: ModelStore, promised: int, message: str
 ) -> None:
     hub.faults.promised["model.gguf"] = promised
-    with pytest.raises(HubError, match=message):
+    with pytest.raises(ModelError, match=message):
         pulled(hub, store)
 
 
@@ -181,20 +181,20 @@ def test_a_hub_that_refuses_says_why(
     hint: str,
 ) -> None:
     hub.faults.status, hub.faults.headers = status, headers
-    with pytest.raises(HubError, match=message) as info:
+    with pytest.raises(ModelError, match=message) as info:
         pulled(hub, store)
     assert hint in str(info.value.hint)
 
 
 def test_a_revision_that_is_not_there_is_named(hub: LoopbackHub, store: ModelStore) -> None:
-    with pytest.raises(HubError, match="org/name has no revision v9"):
+    with pytest.raises(ModelError, match="org/name has no revision v9"):
         pulled(hub, store, ModelReference("org/name", "v9"))
 
 
 def test_a_hub_that_is_down_is_named(hub: LoopbackHub, store: ModelStore) -> None:
     with LoopbackHub({}) as down:
         address = down.address
-    with pytest.raises(HubError, match=f"{address} does not answer"):
+    with pytest.raises(ModelError, match=f"{address} does not answer"):
         pull(REFERENCE, store, hub=Hub(address))
 
 
@@ -203,7 +203,7 @@ def test_a_hub_that_never_answers_is_given_up(
 ) -> None:
     monkeypatch.setattr("servers.model_store.pull._TIMEOUT", 0.1)
     hub.faults.is_silent = True
-    with pytest.raises(HubError, match=r"does not answer \(ReadTimeout\)") as info:
+    with pytest.raises(ModelError, match=r"does not answer \(ReadTimeout\)") as info:
         pulled(hub, store)
     assert "HTTPS_PROXY a proxy" in str(info.value.hint)
 
@@ -213,7 +213,7 @@ def test_a_hub_that_stands_still_is_given_up_and_its_bytes_are_kept(
 ) -> None:
     monkeypatch.setattr("servers.model_store.pull._TIMEOUT", 0.2)
     hub.faults.stalls_at = 300_000
-    with pytest.raises(HubError, match="does not answer"):
+    with pytest.raises(ModelError, match="does not answer"):
         pulled(hub, store)
     hub.faults.stalls_at = None
     monkeypatch.undo()
@@ -227,13 +227,13 @@ def test_a_full_disk_is_noticed_before(
     hub: LoopbackHub, store: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: _Usage(free=1000))
-    with pytest.raises(HubError, match=r"700.0 kB more are needed in .*, where 1.0 kB are free"):
+    with pytest.raises(ModelError, match=r"700.0 kB more are needed in .*, where 1.0 kB are free"):
         pulled(hub, store)
     assert not hub.reads
 
 
 def test_two_pulls_at_once_do_not_meet(hub: LoopbackHub, store: ModelStore) -> None:
-    refused: list[HubError] = []
+    refused: list[ModelError] = []
 
     class Meanwhile:
         weights = "int8"
@@ -243,7 +243,7 @@ def test_two_pulls_at_once_do_not_meet(hub: LoopbackHub, store: ModelStore) -> N
             return 0
 
         def prepare(self, files: Path, place: Path) -> tuple[Path, str]:
-            with pytest.raises(HubError, match="another process is downloading org/name") as info:
+            with pytest.raises(ModelError, match="another process is downloading org/name") as info:
                 pull(REFERENCE, store, hub=Hub(hub.address), preparation=self)
             refused.append(info.value)
             return files, ""
@@ -286,7 +286,7 @@ class _Usage:
 def _interrupt(hub: LoopbackHub, store: ModelStore) -> int:
     """Begin a pull that fails half-way; the bytes that are here then."""
     hub.faults.stuck_at = 400_000
-    with pytest.raises(HubError, match="breaks off its answers"):
+    with pytest.raises(ModelError, match="breaks off its answers"):
         pulled(hub, store)
     hub.faults.stuck_at = None
     (part,) = store.directory.rglob("*.part")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.model_store.model_reference import HubError, ModelReference
+from servers.model_store.model_reference import ModelError, ModelReference
 from servers.model_store.wanted_files import HubFile, ModelForm, WantedFiles, wanted_files
 
 
@@ -71,7 +71,7 @@ def test_a_file_is_chosen_by_its_quantization() -> None:
     assert names(choose(*files, file="a-Q8_0.gguf")) == ["a-Q8_0.gguf"]
     assert names(choose(*files, file="q8_0")) == ["a-Q8_0.gguf"]
     assert names(choose(*files, file="Q4_K")) == ["a-Q4_K.gguf"]
-    with pytest.raises(HubError, match="org/name has no GGUF file of F16") as info:
+    with pytest.raises(ModelError, match="org/name has no GGUF file of F16") as info:
         choose(*files, file="F16")
     assert str(info.value.hint).startswith("its GGUF files are a-Q4_K_M.gguf, a-Q4_K.gguf")
 
@@ -84,12 +84,12 @@ def test_a_split_model_is_chosen_by_its_quantization() -> None:
 def test_a_model_in_several_files_comes_whole() -> None:
     parts = [f"a-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
     assert names(choose(*reversed(parts))) == parts
-    with pytest.raises(HubError, match=r"lacks a-00003-of-00003.gguf, a part of"):
+    with pytest.raises(ModelError, match=r"lacks a-00003-of-00003.gguf, a part of"):
         choose(*parts[:2])
 
 
 def test_a_file_that_is_not_there_is_answered_with_those_that_are() -> None:
-    with pytest.raises(HubError, match=r"has no file b.gguf") as info:
+    with pytest.raises(ModelError, match=r"has no file b.gguf") as info:
         choose("a.gguf", file="b.gguf")
     assert info.value.hint == "its GGUF files are a.gguf"
 
@@ -112,11 +112,11 @@ def test_a_pipeline_comes_with_the_weights_of_its_parts_once() -> None:
 
 @pytest.mark.parametrize("present", [[], ["weights.h5", "config.json"]])
 def test_a_repository_without_a_model_is_refused(present: list[str]) -> None:
-    with pytest.raises(HubError, match="holds no model that graphrt reads"):
+    with pytest.raises(ModelError, match="holds no model that graphrt reads"):
         choose(*present)
 
 
 @pytest.mark.parametrize("name", ["../x.json", "/etc/x.json", "a/../../x.json", "a\x00.json"])
 def test_a_listing_whose_names_lead_outside_is_refused(name: str) -> None:
-    with pytest.raises(HubError, match="would leave the directory"):
+    with pytest.raises(ModelError, match="would leave the directory"):
         choose("a.gguf", name)

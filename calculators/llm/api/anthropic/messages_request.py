@@ -13,9 +13,14 @@ from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    COUNT,
     EVERYWHERE,
+    Array,
+    Enumeration,
     Member,
     Members,
+    Object,
+    Value,
     check_object,
     honoured,
     ignored,
@@ -23,7 +28,6 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import COUNT, Array, Enumeration, Object, Value
 from calculators.kit.requests.schema import (
     Schema,
     array,

@@ -9,21 +9,19 @@ from msgspec import structs
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
-    Members,
-    check_object,
-    honoured,
-    ignored,
-    refused,
-    table,
-)
-from calculators.kit.requests.readers import (
     BOOLEAN,
     COUNT,
     STRING,
     Array,
     Enumeration,
+    Members,
     Object,
     Value,
+    check_object,
+    honoured,
+    ignored,
+    refused,
+    table,
 )
 from calculators.kit.requests.schema import (
     anything,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.readers import Enumeration, Integer, Number, Reader
+from calculators.kit.requests.members import Enumeration, Integer, Number, Reader
 from calculators.speech.audio.speech_recognizer import SpeechSettings
 from calculators.speech.speech_to_text.realtime.audio_format import FORMATS, PCM, AudioFormat
 from calculators.speech.speech_to_text.realtime.voice_detector import VoiceSettings

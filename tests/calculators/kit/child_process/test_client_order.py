@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.kit.child_process.client_order import ClientOrder
+from calculators.kit.child_process.fair_turns import ClientOrder
 from calculators.kit.requests.client_identity import ClientIdentity
 
 ANN, BOB, EVE = (ClientIdentity(name) for name in ("ann", "bob", "eve"))

@@ -8,8 +8,7 @@ import pytest
 
 from calculators.kit.requests.form_members import files_of, find_file, form_members, required_file
 from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
-from calculators.kit.requests.members import honoured, ignored, read_members, refused, table
-from calculators.kit.requests.readers import (
+from calculators.kit.requests.members import (
     BOOLEAN,
     STRING,
     Array,
@@ -17,6 +16,11 @@ from calculators.kit.requests.readers import (
     Number,
     Object,
     Value,
+    honoured,
+    ignored,
+    read_members,
+    refused,
+    table,
 )
 from calculators.kit.requests.schema import number as number_schema
 from calculators.kit.requests.schema import one_of, string

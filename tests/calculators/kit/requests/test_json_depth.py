@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
 from calculators.language.moderation.choice_guard import call_text
-from calculators.language.server_tools.tool_loop import _json_object
+from calculators.language.server_tools.tools_calculator import _json_object
 from servers.batches.batch_lines import InputLine, LineError, one_line, request_of
 
 

@@ -9,6 +9,11 @@ from jsonschema import Draft202012Validator
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    BOOLEAN,
+    Enumeration,
+    Integer,
+    Number,
+    Value,
     body_schema,
     honoured,
     ignored,
@@ -16,7 +21,6 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.readers import BOOLEAN, Enumeration, Integer, Number, Value
 
 KNOWN = table(
     honoured("size", Integer(minimum=1, maximum=8), "How many.", is_required=True),

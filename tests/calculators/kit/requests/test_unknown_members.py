@@ -9,6 +9,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
+    Integer,
     Members,
     check_object,
     check_spelling,
@@ -17,7 +18,6 @@ from calculators.kit.requests.members import (
     read_members,
     table,
 )
-from calculators.kit.requests.readers import Integer
 from calculators.kit.requests.request_record import MOST_WARNINGS, RequestRecord, set_current_record
 from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.llm.requests.completions_request import CHAT_MEMBERS

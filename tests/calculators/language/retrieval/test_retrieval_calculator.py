@@ -25,7 +25,7 @@ from calculators.language import (
 from calculators.language.retrieval.index_file import embedder_options
 from calculators.language.retrieval.indexing import build_index
 from calculators.language.retrieval.passages import find_documents
-from calculators.language.retrieval.retriever import Retriever
+from calculators.language.retrieval.retrieval_calculator import Retriever
 from calculators.language.testing import FakeModel
 from graph_runtime import (
     REGISTRY,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calculators.language.retrieval import indexing, retriever
+from calculators.language.retrieval import indexing, retrieval_calculator
 from calculators.language.retrieval.index_file import (
     ApproximateSearch,
     ExactSearch,
@@ -21,7 +21,7 @@ from calculators.language.retrieval.index_file import (
 )
 from calculators.language.retrieval.indexing import IndexWriter
 from calculators.language.retrieval.passages import Passage, PassageSize
-from calculators.language.retrieval.retriever import make_index_search
+from calculators.language.retrieval.retrieval_calculator import make_index_search
 
 SIZE = 32
 COUNT = 500
@@ -49,7 +49,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let indexes be large from 100 vectors on."""
     pytest.importorskip("usearch", reason="the extra `retrieval` is not installed")
     monkeypatch.setattr(indexing, "MOST_EXACT", 100)
-    monkeypatch.setattr(retriever, "MOST_EXACT", 100)
+    monkeypatch.setattr(retrieval_calculator, "MOST_EXACT", 100)
 
 
 def test_the_nearest_come_first() -> None:
@@ -138,9 +138,9 @@ def test_without_the_library_a_large_index_is_searched_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(indexing, "has_library", lambda: False)
-    monkeypatch.setattr(retriever, "has_library", lambda: False)
+    monkeypatch.setattr(retrieval_calculator, "has_library", lambda: False)
     monkeypatch.setattr(indexing, "MOST_EXACT", 100)
-    monkeypatch.setattr(retriever, "MOST_EXACT", 100)
+    monkeypatch.setattr(retrieval_calculator, "MOST_EXACT", 100)
     out = made(tmp_path / "docs.db")
     with closing(IndexFile(out, "docs.db")) as index, caplog.at_level(logging.WARNING):
         assert isinstance(make_index_search(index), ExactSearch)

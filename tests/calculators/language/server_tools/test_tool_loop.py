@@ -35,8 +35,8 @@ from calculators.language import (
     request_for,
     text_of,
 )
-from calculators.language.server_tools.tool_loop import ToolLoop
 from calculators.language.server_tools.toolbox import names_of, offer_tools
+from calculators.language.server_tools.tools_calculator import ToolLoop
 from calculators.language.server_tools.tools_options import ToolsBounds
 from calculators.language.testing import events_of
 from tests.calculators.language.server_tools.scripted_tools import ScriptedLane, Tool, toolbox

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from calculators.llm.engine.engine import Engine, EngineGeneration, GenerationPart
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import Engine, EngineGeneration, ProcessEngine
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO, ids_of
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
@@ -21,9 +21,10 @@ ENDLESS = 1_000_000
 
 def part(
     tokens: int = 8, *, prompt: bytes = PROMPT, choices: int = 1, beams: int = 1, **more: object
-) -> GenerationPart:
+) -> Add:
     """Return a greedy part that does not end before its length."""
-    return GenerationPart(
+    return Add(
+        0,
         prompt,
         GenerationSettings(
             max_new_tokens=tokens,
@@ -56,7 +57,7 @@ async def read_all(generation: EngineGeneration, choices: int = 1) -> list[Gaine
     return gained
 
 
-async def generate(engine: Engine, asked: GenerationPart, *, choices: int = 1) -> list[Gained]:
+async def generate(engine: Engine, asked: Add, *, choices: int = 1) -> list[Gained]:
     """Submit one part and read its generation to the end."""
     return await read_all(engine.submit([asked]), choices)
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from calculators.llm.engine.core import EngineCore, Pipeline
-from calculators.llm.engine.engine import EngineDown, EngineGeneration, GenerationPart
+from calculators.llm.engine.engine import EngineDown, EngineGeneration, Requests
 from calculators.llm.engine.messages import Add, CancelGeneration, Metrics, Step
-from calculators.llm.engine.process_engine import Requests
 
 
 class InProcessEngine:
@@ -49,7 +48,7 @@ class InProcessEngine:
     def pid(self) -> int | None:
         return None
 
-    def submit(self, parts: Sequence[GenerationPart]) -> EngineGeneration:
+    def submit(self, parts: Sequence[Add]) -> EngineGeneration:
         if self._down:
             raise EngineDown(self._down)
         return self._requests.submit(parts)

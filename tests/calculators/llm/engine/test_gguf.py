@@ -12,7 +12,7 @@ import pytest
 
 from bench.gguf_file import Value, write_gguf
 from bench.random_model import TINY, make_model, metadata, vocabulary, weights
-from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.options.node_options import read_node_options
 from calculators.llm.servable import LlmServable
@@ -43,7 +43,7 @@ async def serve(directory: Path) -> LlmServable:
 
 
 async def generate(model: LlmServable, prompt: bytes, settings: GenerationSettings) -> list[int]:
-    generation = model.engine.submit([GenerationPart(prompt, settings)])
+    generation = model.engine.submit([Add(0, prompt, settings)])
     ids: list[int] = []
     while not generation.is_finished:
         for _, tokens in await soon(generation.read()):

@@ -11,7 +11,7 @@ import pytest
 
 from calculators.kit.child_process.lean_openvino import load_failure
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.engine.stateful_pipeline import StatefulVisionModel
 from calculators.llm.prompt.client import PromptProcess

@@ -14,9 +14,8 @@ import openvino_genai as genai
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import EngineDown, EngineGeneration
+from calculators.llm.engine.engine import EngineDown, EngineGeneration, ProcessEngine
 from calculators.llm.engine.library_config import generation_config
-from calculators.llm.engine.process_engine import ProcessEngine
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, demo_tokenizer
 from tests.calculators.llm.engine.engines import (

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.llm.engine.engine import Requests
 from calculators.llm.engine.messages import Add, CancelGeneration, FailedGeneration, NewTokens, Step
-from calculators.llm.engine.process_engine import Requests
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import part
 

@@ -7,14 +7,15 @@ import asyncio
 import numpy as np
 import pytest
 
-from calculators.llm.engine.engine import EngineDown, GenerationPart
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import EngineDown, ProcessEngine
+from calculators.llm.engine.messages import Add
 from calculators.llm.engine.scoring_engine import ScoringEngine, scoring_settings
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.conditions import soon, until
 
-PROMPT = GenerationPart(
+PROMPT = Add(
+    0,
     np.arange(5, 25, dtype=np.int64).tobytes(),
     GenerationSettings(max_new_tokens=0, echo=True, logprobs=True),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
-from calculators.llm.engine.engine import GenerationPart
-from calculators.llm.engine.messages import NewTokens, Step
-from calculators.llm.engine.process_engine import Requests, SharedPrefixes
+from calculators.llm.engine.engine import Requests, SharedPrefixes
+from calculators.llm.engine.messages import Add, NewTokens, Step
 from calculators.llm.engine.settings import GenerationSettings
 
 
@@ -48,11 +47,11 @@ def test_a_next_turn_shares_prompt_and_answer_of_the_turn_before() -> None:
     requests = Requests(lambda message: None)
     requests.prefixes = SharedPrefixes(1000)
     settings = GenerationSettings()
-    first = requests.submit([GenerationPart(ids(range(40)), settings)])
+    first = requests.submit([Add(0, ids(range(40)), settings)])
     # Not computed yet, so that a prompt of the same moment finds nothing.
-    assert requests.submit([GenerationPart(ids(range(40)), settings)]).shared_tokens == 0
+    assert requests.submit([Add(0, ids(range(40)), settings)]).shared_tokens == 0
     requests.take(Step([NewTokens(0, 0, [40])]))
-    assert requests.submit([GenerationPart(ids(range(41)), settings)]).shared_tokens == 32
+    assert requests.submit([Add(0, ids(range(41)), settings)]).shared_tokens == 32
     requests.take(Step([NewTokens(0, 0, list(range(41, 70)), [], "length")]))
-    assert requests.submit([GenerationPart(ids(range(90)), settings)]).shared_tokens == 64
+    assert requests.submit([Add(0, ids(range(90)), settings)]).shared_tokens == 64
     assert first.shared_tokens == 0

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.llm.engine.engine import EngineDown, EngineGeneration
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import EngineDown, EngineGeneration, ProcessEngine
 from graph_runtime import Code
 from tests.calculators.llm.engine.engines import (
     ENDLESS,

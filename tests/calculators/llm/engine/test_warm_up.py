@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from calculators.kit.child_process.supervisor import LoadError
-from calculators.llm.engine.process_engine import ProcessEngine
+from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.engine.settings import EngineSettings
 from tests.calculators.llm.demo_model import DEMO
 

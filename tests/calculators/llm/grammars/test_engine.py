@@ -13,9 +13,8 @@ import pytest
 from calculators.llm.engine import genai_pipeline
 from calculators.llm.engine.constrained_decoding import GrammarCache, vocabulary_size
 from calculators.llm.engine.core import EngineCore
-from calculators.llm.engine.engine import GenerationPart
+from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.engine.messages import Add, CancelGeneration, FailedGeneration, Step
-from calculators.llm.engine.process_engine import ProcessEngine
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import grammar_of
@@ -41,10 +40,10 @@ def engine(runner: asyncio.Runner) -> Iterator[ProcessEngine]:
     runner.run(engine.close())
 
 
-def guided(form: Format, answers: Answers, tokens: int = 200) -> GenerationPart:
+def guided(form: Format, answers: Answers, tokens: int = 200) -> Add:
     prompt = "<|im_start|>user\nTom is 30 years old.<|im_end|>\n<|im_start|>assistant\n"
-    return GenerationPart(
-        answers.tokens(prompt), GenerationSettings(max_new_tokens=tokens, grammar=grammar(form))
+    return Add(
+        0, answers.tokens(prompt), GenerationSettings(max_new_tokens=tokens, grammar=grammar(form))
     )
 
 
@@ -83,7 +82,8 @@ def test_the_length_ends_an_answer_with_a_grammar(
 def test_a_grammar_that_the_library_refuses_fails_its_request_only(
     engine: ProcessEngine, answers: Answers, runner: asyncio.Runner
 ) -> None:
-    broken = GenerationPart(
+    broken = Add(
+        0,
         answers.tokens("Hi"),
         GenerationSettings(max_new_tokens=3, grammar=Grammar("root ::= nothing")),
     )

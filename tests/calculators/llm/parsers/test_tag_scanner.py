@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.llm.parsers.tag_scanner import Tags, TagScanner
+from calculators.llm.parsers.parser import Tags, TagScanner
 
 
 def split(chunks: Iterable[str], tags: Tags) -> list[str]:

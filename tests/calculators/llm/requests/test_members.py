@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import Member, Standing
-from calculators.kit.requests.readers import Boolean, Enumeration, Integer, Number, String
+from calculators.kit.requests.members import (
+    Boolean,
+    Enumeration,
+    Integer,
+    Member,
+    Number,
+    Standing,
+    String,
+)
 from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
 from tests.example_counts import examples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.text.text_models.batch_queue import BUDGET, WASTE, BatchQueue, QueuePlace
+from calculators.text.text_models.batch_runner import BUDGET, WASTE, BatchQueue, QueuePlace
 
 LENGTHS = st.lists(st.integers(1, 600), min_size=1, max_size=40)
 #: Requests: a client, and the lengths of its sequences.

@@ -12,7 +12,7 @@ import pytest
 from openvino import opset13 as op
 
 from calculators.kit.machine import usable_processors
-from calculators.text.text_models.compiled_forms import CompiledForms
+from calculators.text.text_models.batch_runner import CompiledForms
 from calculators.text.text_models.heads import (
     find_output,
     first_token,

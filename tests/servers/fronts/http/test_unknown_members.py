@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from calculators.kit.requests.members import honoured, read_members, table
-from calculators.kit.requests.readers import BOOLEAN, STRING
+from calculators.kit.requests.members import BOOLEAN, STRING, honoured, read_members, table
 from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.operations.request_log import RequestJournal
 from tests.servers.fronts.http.conftest import Run
