@@ -7,7 +7,7 @@ second; the path of a request, and what a start imports, from servers that run (
 ``--static``). None of the figures depends on the machine.
 
 A request's path: all files and functions of the product that run, in the server and in the
-processes of its model, for one request when five like it have been answered before.
+processes of its model, for each of four requests when five like them have been answered before.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from bench.machine import ServerProcess, children
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+#: Requests of which the functions count that run in each.
+_ROUNDS: Final = 4
 #: A module of fewer lines that one neighbour imports is said to be small.
 SMALL: Final = 60
 
@@ -311,11 +313,18 @@ def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[
             for _ in range(5):
                 _post(server.url + path, sent)
             pids = _descendants(server.pids["server"])
-            Path(place, "begin").touch()
-            _signal(pids, Path(place), "begun")
-            Path(place, "begin").unlink()
-            _post(server.url + path, sent)
-            ran = _signal(pids, Path(place), "ran")
+            rounds: list[set[tuple[str, str]]] = []
+            for _ in range(_ROUNDS):
+                Path(place, "begin").touch()
+                _signal(pids, Path(place), "begun")
+                Path(place, "begin").unlink()
+                _post(server.url + path, sent)
+                rounds.append(_signal(pids, Path(place), "ran"))
+                for each in Path(place).glob("*.*"):
+                    if each.suffix[1:].isdecimal():
+                        each.unlink()
+            # Timers of the server fall into some requests, and not into all.
+            ran = set.intersection(*rounds)
     found = {
         (file, function)
         for file, function in ran
