@@ -7,6 +7,7 @@ linters. Exits with 1 if one of them reports an error, or leaves a part of the A
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def _python(folder: Path, document: Path) -> Iterator[str]:
     environment = folder / "environment"
     venv.create(environment, with_pip=True)
     programs = environment / "bin"
-    _run([programs / "pip", "install", "--quiet", _PYTHON_GENERATOR])
+    yield from _run([programs / "pip", "install", "--quiet", _PYTHON_GENERATOR])
     client = folder / "client"
     words = f"generate --path {document} --output-path {client} --meta none --fail-on-warning"
     yield from _run([programs / _PYTHON_GENERATOR, *words.split()])
@@ -61,9 +62,14 @@ def _npm(folder: Path, document: Path) -> Iterator[str]:
 
 
 def _run(words: list[str | Path]) -> Iterator[str]:
-    """Run a command; yield its output if it fails."""
+    """Run a command, which finds this environment's ruff; yield its output if it fails."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False
+        [str(word) for word in words],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         yield f"{words[0]}: {done.stdout}{done.stderr}"

@@ -8,6 +8,9 @@ counting that every token up to that length fits. It does so only for a rule tha
 once (xgrammar 0.1.31, "exact lookahead"), so the count is in the rules above it.
 
 Longer tokens are not allowed; their texts are still written, in shorter tokens.
+
+A text of at least a few letters has one state for each of these, which costs less than the rule
+that counts, unless another text of such letters has that rule anyway.
 """
 
 from __future__ import annotations
@@ -57,6 +60,11 @@ class BoundedRepeat:
     stop: Word
 
     @property
+    def is_short(self) -> bool:
+        """True if states of its own cost less than the rule that counts, but for other counts."""
+        return self.high is None and self.low <= NEAR
+
+    @property
     def far(self) -> int:
         """The number of letters that rules count."""
         return self.low if self.high is None else self.high - NEAR
@@ -77,7 +85,7 @@ def counted_letters(node: Node) -> BoundedRepeat | None:
         return None
     counted = parts[places[0]]
     assert isinstance(counted, Repeat)
-    if (counted.low if counted.high is None else counted.high) <= NEAR:
+    if not counted.low if counted.high is None else counted.high <= NEAR:
         return None
     begin = _only(Concatenation(parts[: places[0]]))
     end = _only(Concatenation(parts[places[0] + 1 :]))
@@ -170,6 +178,9 @@ class Rules:
         self._bodies: list[str] = []
         self._numbers: dict[str, int] = {}
         self._expressions: dict[Node, str] = {}
+        #: Short counts, and the ways to write a letter that others count already.
+        self._short: list[tuple[str, Automaton, BoundedRepeat]] = []
+        self._counted: set[tuple[Word, ...]] = set()
         self._size = 0
 
     def reserve(self) -> str:
@@ -208,7 +219,14 @@ class Rules:
         if known is not None:
             return known
         counted = counted_letters(node)
-        name = self._add_automaton(node) if counted is None else self._add_counted(counted)
+        if counted is None:
+            name = self._add_automaton(node)
+        elif counted.is_short:
+            # Decided when all is known: whether another count has made its rule.
+            name = self.reserve()
+            self._short.append((name, make_automaton(node), counted))
+        else:
+            name = self._add_counted(counted)
         self._expressions[node] = name
         return name
 
@@ -306,7 +324,15 @@ class Rules:
                 name = self.add(f"{self._block(step, inner)} {name} | {within}")
         return name
 
+    def _define_short(self) -> None:
+        for name, automaton, counted in self._short:
+            is_shared = counted.ways in self._counted
+            made = self._add_counted(counted) if is_shared else self.add_automaton(automaton)
+            self.define(name, made)
+        self._short.clear()
+
     def _add_counted(self, counted: BoundedRepeat) -> str:
+        self._counted.add(counted.ways)
         # The library inlines a rule only if there is no reference in it; one that does not end with
         # the letter costs less, as nearly all tokens begin with a letter.
         nothing = self.add('""')
@@ -342,6 +368,7 @@ class Rules:
         Raises:
             UnboundedGrammarError: no finite text fits the rule.
         """
+        self._define_short()
         useful = self._useful()
         if int(first[1:]) not in useful:
             raise UnboundedGrammarError(

@@ -48,8 +48,9 @@ def matches(grammar: str, text: str) -> bool:
 
     @cache
     def one(part: str, at: int) -> frozenset[int]:
-        if part == '""':
-            return frozenset({at})
+        if part.startswith('"'):
+            letters = json.loads(part)
+            return frozenset({at + len(letters)} if text.startswith(letters, at) else ())
         if part.startswith("["):
             found = re.compile(part).match(text, at)
             return frozenset({found.end()} if found else ())
@@ -62,6 +63,21 @@ def matches(grammar: str, text: str) -> bool:
         return frozenset(ends)
 
     return len(text) in one("root", 0)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("low", [1, 2, NEAR])
+def test_a_short_least_number_of_letters_shares_the_rule_of_a_bounded_one(
+    low: int, is_first: bool
+) -> None:
+    least = {"type": "string", "minLength": low}
+    both = [least, {"type": "string", "maxLength": 60}]
+    grammar = schema_grammar({"type": "array", "prefixItems": both if is_first else both[::-1]})
+    assert grammar.count("(=") == 1
+    assert string_grammar(minLength=low).count("(=") == 0
+    for count in (0, 1, low - 1, low, 61, 100):
+        text = json.dumps(["x" * count, "x"] if is_first else ["x", "x" * count])
+        assert matches(grammar, text) is (count >= low)
 
 
 @pytest.mark.parametrize(
