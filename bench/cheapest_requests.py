@@ -45,7 +45,7 @@ from tests.calculators.images.media.pictures import scanned_jpeg
 from tests.calculators.speech.audio.sounds import tone, wav
 from tests.calculators.speech.text_to_speech import tone_model
 from tests.process.server_process import ServerProcess
-from tests.processes import children_of
+from tests.support.processes import children_of
 
 ROOT: Final = Path(__file__).parents[1]
 _MODELS: Final = ROOT / "examples" / "models"

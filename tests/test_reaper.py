@@ -12,9 +12,9 @@ import pytest
 from tests.checkout import ROOT
 from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.processes import is_running
 from tests.reaper import MARK
 from tests.servers.cli.process import environment
+from tests.support.processes import is_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.documents.snippets import served
 from tests.markdown import commands
-from tests.processes import children_of, module_of
+from tests.support.processes import children_of, module_of
 
 PAGE = "docs/workers.md"
 CHAT = "/v3/chat/completions"

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.examples.served_model import ServedModel
-from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
+from tests.support.processes import children_of, module_of
 
 MODEL: Final = ServedModel("router")
 ENGINE: Final = "calculators.llm.engine"

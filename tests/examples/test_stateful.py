@@ -17,8 +17,8 @@ import pytest
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.server_process import ENGINE
-from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
+from tests.support.processes import children_of, module_of
 
 FOLDER = ROOT / "examples" / "graphs" / "stateful"
 CHAT = "/v3/chat/completions"

@@ -13,8 +13,8 @@ from typing import Final
 from tests.checkout import ROOT
 from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
-from tests.processes import children_of, is_running, module_of
 from tests.servers.cli.process import start_graphrt
+from tests.support.processes import children_of, is_running, module_of
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENGINE: Final = "calculators.llm.engine.process"

@@ -18,8 +18,8 @@ from tests.conditions import wait_until
 from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
-from tests.small_disk import SmallDisk, small_disk
 from tests.support.late_import import LateImport
+from tests.support.small_disk import SmallDisk, small_disk
 
 openai = LateImport("openai", reason="the extra `clients` is not installed")
 

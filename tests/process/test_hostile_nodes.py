@@ -17,7 +17,7 @@ from tests.process.http_client import HttpClient, Reply
 from tests.process.long_streams import ENDLESS
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.test_clients_that_go import Idle
-from tests.processes import cpu_seconds
+from tests.support.processes import cpu_seconds
 
 NODES: Final = '''\
 import asyncio

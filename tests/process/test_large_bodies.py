@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tests.memory import needs_proc, resident_bytes
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ServerProcess
+from tests.support.memory import needs_proc, resident_bytes
 
 STREAMS = 20
 BODY = 8 * 1024 * 1024

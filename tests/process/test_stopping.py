@@ -9,7 +9,7 @@ from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess
 from tests.process.stream_law import read_stream
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def test_requests_beyond_the_limit_get_429_and_running_ones_may_finish() -> None:

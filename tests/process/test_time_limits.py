@@ -9,7 +9,7 @@ from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import ENDLESS
 from tests.process.server_process import ENGINE, ServerProcess
 from tests.process.test_clients_that_go import Idle
-from tests.processes import cpu_seconds
+from tests.support.processes import cpu_seconds
 
 TEXT = "the request was not answered within 1 s, its time-out"
 

@@ -28,8 +28,8 @@ from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
 from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
-from tests.processes import children_of, is_running
 from tests.servers.cli.serving import Serving
+from tests.support.processes import children_of, is_running
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 ENDS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from calculators.kit.child_process.fair_turns import REMEMBERED as CLIENTS
 from calculators.llm.grammar_process import client as grammars
-from tests.memory import resident_bytes
 from tests.process.server_process import ServerProcess
-from tests.processes import cpu_seconds
+from tests.support.memory import resident_bytes
+from tests.support.processes import cpu_seconds
 
 _SAID: Final = re.compile(r"state of the process: (\{.*\})")
 #: Seconds after which a state without change is taken to be stable.

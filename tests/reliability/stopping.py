@@ -21,7 +21,7 @@ from bench.machine import describe_machine
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ServerProcess
 from tests.process.stream_law import DONE, events_of, read_stream
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 #: Request of most clients; the engine needs some seconds for all of them.
 _TOKENS: Final = 120

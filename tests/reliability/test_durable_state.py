@@ -30,12 +30,12 @@ from servers.batches.objects import BatchAnswer, BatchSettings, StorageFullError
 from servers.batches.store import BatchStore
 from servers.config.edit import replace_file
 from servers.model_store.directory import ORIGIN_FILE, read_origin
-from tests.broken_files import EVERY, INSTEAD, remove
 from tests.calculators.language.retrieval.test_index_file import made
 from tests.patience import PATIENCE
-from tests.powers import without_powers
 from tests.servers.batches.samples import NOW, add_batch, add_file
-from tests.small_disk import SmallDisk, small_disk
+from tests.support.broken_files import EVERY, INSTEAD, remove
+from tests.support.powers import without_powers
+from tests.support.small_disk import SmallDisk, small_disk
 
 #: The outcome of using what is broken: "" if it served as before, or was made again.
 FINE: Final = ""

@@ -22,7 +22,7 @@ from tests.calculators.llm.graph_texts import (
     two_nodes,
 )
 from tests.conditions import soon
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def pids(resources: GraphResources) -> list[int]:

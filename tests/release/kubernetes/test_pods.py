@@ -26,8 +26,8 @@ from tests.process.http_client import CHAT, HELLO, HttpClient
 from tests.process.long_streams import in_flight
 from tests.process.server_process import ServerProcess
 from tests.process.stream_law import read_stream
-from tests.processes import is_running
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.processes import is_running
 
 pytest.importorskip("yaml", reason="the extra `dev` has it")
 

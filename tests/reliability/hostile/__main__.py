@@ -25,7 +25,6 @@ from typing import Final, Self
 
 from bench.machine import describe_machine
 from tests.process.server_process import ServerProcess
-from tests.processes import is_running
 from tests.reliability.hostile.attack import Attack, Send, Target
 from tests.reliability.hostile.batch_attacks import BATCH_ATTACKS
 from tests.reliability.hostile.fault_attacks import FAULT_ATTACKS
@@ -34,6 +33,7 @@ from tests.reliability.hostile.report import Round, table
 from tests.reliability.hostile.request_attacks import REQUEST_ATTACKS
 from tests.reliability.hostile.watch import Watch
 from tests.reliability.site import make_site
+from tests.support.processes import is_running
 
 ATTACKS: Final = (*REQUEST_ATTACKS, *FRONT_ATTACKS, *BATCH_ATTACKS, *FAULT_ATTACKS)
 #: After an attack nothing is left to do; whatever stalls until then was stalled by the attack.

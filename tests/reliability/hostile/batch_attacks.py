@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.broken_files import INSTEAD
 from tests.process.http_client import HELLO
 from tests.reliability.hostile.attack import Attack, Send, Target, act, until
+from tests.support.broken_files import INSTEAD
 
 _CHAT: Final = "/v1/chat/completions"
 _WORKER: Final = "servers.cli.batch_worker"

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tests.memory import resident_bytes
-from tests.processes import children_of, module_of
 from tests.reliability.hostile.normal_client import tell
+from tests.support.memory import resident_bytes
+from tests.support.processes import children_of, module_of
 
 _PERIOD: Final = 0.02
 _LOOK_PERIOD: Final = 0.2

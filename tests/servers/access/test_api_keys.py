@@ -12,7 +12,7 @@ from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys, KeyFileError
-from tests.unprivileged import forbidden, modes_count
+from tests.support.unprivileged import forbidden, modes_count
 
 CANARY = "sk-CANARY-7f3a"
 

@@ -10,7 +10,7 @@ import pytest
 
 from servers.access import TlsError, TlsFiles
 from tests.servers.certificates import authority, locked_key
-from tests.unprivileged import forbidden, modes_count
+from tests.support.unprivileged import forbidden, modes_count
 
 
 def test_good_files_make_a_context_from_tls_1_2_on(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from servers.batches.objects import (
     unix_seconds,
 )
 from servers.batches.store import BatchStore
-from tests.broken_files import BYTES, INSTEAD, remove
 from tests.patience import PATIENCE
-from tests.powers import without_powers
 from tests.servers.batches.samples import CHAT, add_batch, line, lines_of, results_of
+from tests.support.broken_files import BYTES, INSTEAD, remove
+from tests.support.powers import without_powers
 
 DEEP = "[" * 1000 + "]" * 1000
 OBJECTS = '{"a":' * 1000 + "1" + "}" * 1000

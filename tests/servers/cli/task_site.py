@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.installed_package import install
 from tests.servers.cli.serving import looped
+from tests.support.installed_package import install
 
 TASKS = """\
 from calculators.kit.requests.schema import record, ref, string

@@ -13,8 +13,8 @@ import pytest
 
 from tests.calculators.llm.graph_texts import loop_with
 from tests.checkout import ROOT
-from tests.processes import children_of, module_of
 from tests.servers.cli.serving import Serving
+from tests.support.processes import children_of, module_of
 
 DEMO = ROOT / "examples" / "models" / "demo"
 CHAT = "/v3/chat/completions"

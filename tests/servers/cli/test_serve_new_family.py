@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from calculators.kit.tasks import installed_tasks
-from tests.installed_package import install
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.installed_package import install
 
 FAMILY = '''
 from dataclasses import dataclass

@@ -13,8 +13,8 @@ import pytest
 
 from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.checkout import ROOT
-from tests.processes import children_of
 from tests.servers.cli.serving import ECHO, Serving
+from tests.support.processes import children_of
 
 DEMO = ROOT / "examples" / "models" / "demo"
 CHAT = "/v3/chat/completions"

@@ -21,10 +21,10 @@ from protos.pool import message_class
 from tests.checkout import ROOT
 from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.processes import children_of, is_running, module_of
 from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import CALCULATORS, ECHO, Serving, make_site
+from tests.support.processes import children_of, is_running, module_of
 
 DEMO = ROOT / "examples" / "models" / "demo"
 CHAT = "/v3/chat/completions"

@@ -11,8 +11,8 @@ import pytest
 from servers.model_store.directory import ModelStore, read_origin
 from servers.model_store.model_reference import ModelError, ModelReference
 from servers.model_store.pull import Hub, PulledModel, pull
-from tests.broken_files import INSTEAD
 from tests.servers.model_store.loopback_hub import COMMIT, LoopbackHub
+from tests.support.broken_files import INSTEAD
 
 WEIGHTS = os.urandom(700_000)
 FILES = {"model.gguf": WEIGHTS, "README.md": b"# A model\n", "LICENSE": b"free\n"}

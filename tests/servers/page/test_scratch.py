@@ -15,7 +15,7 @@ from servers.page.scratch import AuthorModules, Scratch
 from servers.page.scratch_messages import DraftCheck, DraftRun
 from tests.conditions import wait_until
 from tests.patience import PATIENCE
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 T = TypeVar("T")
 

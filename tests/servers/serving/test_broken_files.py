@@ -35,7 +35,7 @@ from tests.servers.serving.served_graphs import (
     make_registry,
     write_graph,
 )
-from tests.unprivileged import forbidden, modes_count
+from tests.support.unprivileged import forbidden, modes_count
 
 GOOD = '{"mediapipe_config_list": [{"name": "echo"}]}'
 OTHER = '{"mediapipe_config_list": [{"name": "echo"}, {"name": "two"}]}'

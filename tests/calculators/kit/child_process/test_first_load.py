@@ -12,7 +12,7 @@ from calculators.kit.child_process.supervisor import ChildState, LoadError
 from tests.calculators.kit.child_process.scripted_child import Ready
 from tests.calculators.kit.child_process.supervised import Supervised
 from tests.conditions import soon, until
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def test_a_loaded_child_is_ready_and_answers() -> None:

@@ -14,7 +14,7 @@ from calculators.kit.child_process.supervisor import ChildState
 from tests.calculators.kit.child_process.conftest import FIRST_DELAY
 from tests.calculators.kit.child_process.supervised import Supervised
 from tests.conditions import signal_process, soon, until
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def is_ready(child: Supervised, restarts: int) -> bool:

@@ -16,7 +16,7 @@ from calculators.kit.child_process.supervisor import ChildState, LoadError
 from tests.calculators.kit.child_process.sharing import SharingWorkers, with_workers
 from tests.calculators.kit.child_process.supervised import Supervised
 from tests.conditions import until
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 async def started(workers: SharingWorkers, number: int, script: str = "ready") -> Supervised:

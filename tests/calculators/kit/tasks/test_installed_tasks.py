@@ -16,8 +16,8 @@ from calculators.kit.tasks import ErrorForm
 from calculators.llm.endpoints import ENDPOINTS, Generating
 from servers.fronts.http.routes import error_form, find_route, may_stream
 from tests.checkout import ROOT
-from tests.installed_package import install
 from tests.patience import PATIENCE
+from tests.support.installed_package import install
 
 #: Another package with a task of its own, and a broken one.
 STRANGER = """

@@ -16,7 +16,7 @@ from calculators.language.server_tools.resources import McpLane
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox, hostile
 from tests.patience import PATIENCE
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 # Only a child process imports it.
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")

@@ -21,7 +21,7 @@ from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.grammars.answers import schema_of
 from tests.conditions import signal_process, soon, until
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def form(part: Format) -> AnswerForm:

@@ -18,7 +18,7 @@ from calculators.llm.parsers.registry import (
     tool_parser_names,
 )
 from tests.calculators.llm.parsers.said import parse
-from tests.installed_package import install
+from tests.support.installed_package import install
 
 TOOL = """\
 from calculators.language.events import Content, ToolCall

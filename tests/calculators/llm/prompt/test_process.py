@@ -20,7 +20,7 @@ from calculators.llm.prompt.client import PromptProcess
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.conditions import signal_process, soon, until
-from tests.processes import is_running
+from tests.support.processes import is_running
 
 
 def user(text: str) -> list[dict[str, Any]]:

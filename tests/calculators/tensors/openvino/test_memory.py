@@ -11,7 +11,7 @@ from openvino import opset13 as op
 
 from calculators.tensors.openvino.model_loading import load_model
 from tests.calculators.tensors.openvino.tiny_models import named, parameter, save
-from tests.memory import needs_proc, resident_bytes
+from tests.support.memory import needs_proc, resident_bytes
 
 
 @needs_proc

@@ -20,7 +20,6 @@ from servers.contract.data_plane import InferAnswer, ReloadError
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.tensors.openvino.tiny_models import named, parameter, save
-from tests.memory import needs_proc, resident_bytes
 from tests.servers.serving.asking import infer, opened
 from tests.servers.serving.models.model_folders import (
     add_number_model,
@@ -33,6 +32,7 @@ from tests.servers.serving.models.model_folders import (
 )
 from tests.servers.serving.models.test_models_of_graphs import graph_text
 from tests.servers.serving.reloading import Site
+from tests.support.memory import needs_proc, resident_bytes
 
 OK = ("AVAILABLE", "OK", "OK")
 
