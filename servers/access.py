@@ -546,7 +546,7 @@ def _feed(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
 
 
 class _EarlyData(asyncio.Protocol):
-    """Keeps what a client sends right behind its handshake, for the connection's protocol.
+    """Keeps what a client sends right after its handshake, for the connection's protocol.
 
     Attributes:
         is_lost: the connection has ended.

@@ -65,7 +65,7 @@ async def in_file_thread(
             )
         begun = _BegunWork(partial(work, *args, **kwargs))
         waiting = asyncio.wrap_future(begun.future)
-        # Not shared with the thread, which a cancelled waiter leaves behind.
+        # Not shared with the thread, which a cancelled waiter abandons.
         await asyncio.wait({waiting}, timeout=_TURN_SECONDS)
     if not waiting.done():
         turns.hanging.add(what)

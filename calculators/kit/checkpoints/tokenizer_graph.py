@@ -349,7 +349,7 @@ class _Graph:
         parts: _Outputs = []
         for tokens in (before, None, after):
             if tokens is None:
-                # openvino-genai 2026.4 switches special tokens on and off only behind this
+                # openvino-genai 2026.4 switches special tokens on and off only after this
                 # operation; without it `add_special_tokens=False` leaves nothing of a text.
                 parts += _make(
                     "Truncate",

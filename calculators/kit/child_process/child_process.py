@@ -66,7 +66,7 @@ _LEVEL: Final = logging.INFO
 #: A longer line is logged in pieces.
 MAX_LINE: Final = 4096
 _AT_ONCE: Final = 64 * 1024
-#: Limit of bytes read after the child's end: a process that it left behind may go on writing.
+#: Limit of bytes read after the child's end: a process that it has started may go on writing.
 _LAST_READS: Final = 16
 
 

@@ -197,7 +197,7 @@ class BinaryData:
         """
         left = len(self._tail) - self._at
         if left:
-            raise RequestError(f"{left} bytes are left over behind the binary data of the inputs")
+            raise RequestError(f"{left} bytes are left over after the binary data of the inputs")
 
     def missing(self, place: str) -> RequestError:
         """Return the error for an input without data."""

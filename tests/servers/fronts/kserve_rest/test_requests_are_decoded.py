@@ -309,7 +309,7 @@ def test_a_wrong_size_of_binary_data_is_refused(size: object, text: str) -> None
 
 
 def test_bytes_that_belong_to_no_input_are_refused() -> None:
-    with pytest.raises(RequestError, match=r"^2 bytes are left over behind the binary data"):
+    with pytest.raises(RequestError, match=r"^2 bytes are left over after the binary data"):
         read_value({"inputs": [one_input("INT8", [1])]}, b"abc")
 
 
