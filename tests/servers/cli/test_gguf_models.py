@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.gguf_file import write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
 from tests.calculators.kit.checkpoints.test_encoders import EXPECTED
 from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
+from tests.calculators.kit.checkpoints.tiny_models import blocks
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
@@ -112,6 +117,55 @@ def test_a_file_becomes_a_directory_that_is_served(file: Path, tmp_path: Path) -
     again = graphrt("pull", str(file), "--to", str(to))
     assert again.returncode == 1
     assert "there is something already" in again.stderr
+
+
+#: Runs a directory by openvino-genai alone, once with states and once in continuous batching.
+PLAIN = """
+import json, sys
+import openvino_genai as genai
+directory, prompt = sys.argv[1:]
+config = genai.GenerationConfig()
+config.max_new_tokens, config.ignore_eos = 8, True
+scheduler = genai.SchedulerConfig()
+scheduler.cache_size = 1
+exact = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32"}
+exact["INFERENCE_PRECISION_HINT"] = "f32"
+batched = genai.ContinuousBatchingPipeline(directory, scheduler, "CPU", exact)
+tokenizer = batched.get_tokenizer()
+chat = [{"role": "user", "content": prompt}]
+prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True)
+config.apply_chat_template = False
+ours = [name for name in sys.modules if name.split(".")[0] in ("calculators", "servers")]
+print(json.dumps({
+    "prompt": prompt,
+    "batched": batched.generate([prompt], [config])[0].m_generation_ids[0],
+    "stateful": genai.LLMPipeline(directory, "CPU", **exact).generate(prompt, config),
+    "ends": sorted(batched.get_config().stop_token_ids),
+    "ours": ours,
+}))
+"""
+
+
+def test_openvino_genai_alone_runs_a_quantized_files_directory(file: Path, tmp_path: Path) -> None:
+    random, to = np.random.default_rng(1), tmp_path / "converted"
+    kinds = itertools.cycle(("Q4_0", "Q4_1", "Q5_0", "Q8_0"))
+    arrays = {
+        name: blocks(random, next(kinds), array.shape) if name.startswith("blk.") else array
+        for name, array in weights(TINY)
+        if "norm" not in name
+    }
+    norms = {name: array for name, array in weights(TINY) if "norm" in name}
+    write_gguf(file, metadata(TINY), {**arrays, **norms})
+    graphrt("pull", str(file), "--to", str(to))
+
+    command = [sys.executable, "-c", PLAIN, str(to), "Hi there"]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    assert found["prompt"].endswith("<|im_start|>user\nHi there<|im_end|>\n<|im_start|>assistant\n")
+    assert found["stateful"] == found["batched"]
+    assert len(found["batched"].strip()) > 2
+    assert found["ends"] == [0, 2]
+    assert found["ours"] == []
 
 
 def test_a_file_that_cannot_be_converted_leaves_nothing(file: Path, tmp_path: Path) -> None:
