@@ -114,6 +114,15 @@ def _check_shapes(file: GgufFile, decoder: Decoder) -> None:
                 f'"{file.name}": the tensor "{name}" has the shape {list(tensor.shape)}, and heads '
                 f"and widths of the file want {list(shape)}"
             )
+    layers = range(len(decoder.layers))
+    norms = [f"blk.{number}.{norm}" for number in layers for norm in decoder.family.norms if norm]
+    for name in ("output_norm", *norms):
+        tensor = file.tensors.get(f"{name}.weight")
+        if tensor is not None and tensor.weights != width:
+            raise ResourceError(
+                f'"{file.name}": the tensor "{tensor.name}" has the shape {list(tensor.shape)}, '
+                f"and the file wants {width} numbers"
+            )
 
 
 def _check_layers_are_alike(
