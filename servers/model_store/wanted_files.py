@@ -9,12 +9,7 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from servers.model_store.model_reference import (
-    GGUF,
-    ModelError,
-    ModelReference,
-    check_file_name,
-)
+from servers.model_store.model_reference import GGUF, ModelError, ModelReference, check_file_name
 
 
 class ModelForm(Enum):

@@ -45,16 +45,7 @@ from calculators.language import (
 )
 from calculators.language.server_tools.toolbox import Toolbox, ToolResult, names_of, offer_tools
 from calculators.language.server_tools.tools_options import ToolsBounds, read_bounds
-from graph_runtime import (
-    Calculator,
-    CalculatorContext,
-    Code,
-    GraphError,
-    In,
-    Options,
-    Out,
-    SideIn,
-)
+from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Options, Out, SideIn
 from protos import messages
 
 #: Members of requests that limit the tokens of an answer.

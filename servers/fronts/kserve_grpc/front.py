@@ -25,15 +25,7 @@ from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import DataPlane
 from servers.fronts.body_room import BodyRoom
 from servers.fronts.kserve_grpc import inference_service
-from servers.fronts.kserve_grpc.call import (
-    Call,
-    Calls,
-    Service,
-    Stream,
-    StreamCall,
-    Unary,
-    parsed,
-)
+from servers.fronts.kserve_grpc.call import Call, Calls, Service, Stream, StreamCall, Unary, parsed
 from servers.fronts.kserve_grpc.gate import WINDOW, Gate
 from servers.fronts.kserve_grpc.inference_service import NAME_OF_SERVICE as INFERENCE
 from servers.fronts.kserve_grpc.settings import GrpcSettings
