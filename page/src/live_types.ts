@@ -2,7 +2,7 @@
 import type { GraphDrawing } from "./graph_types"
 
 /**
- * Event ``hello``: the first of a stream, and again when a watched graph is loaded anew.
+ * Event ``hello``: the first of a stream, and again when a watched graph is reloaded.
  *
  * Attributes:
  *     v: the version of these events.
@@ -30,7 +30,7 @@ export interface Hello {
  * Attributes:
  *     revision: changes whenever the graph is loaded again; counters then begin at 0.
  *     nodes: names of nodes with subgraphs expanded, in the order of the plan.
- *     streams: names of streams: those of the graph's inputs first.
+ *     streams: names of streams, the graph's inputs first.
  */
 export interface GraphShape {
   revision: string
