@@ -45,7 +45,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class WorkInHand:
-    """What one worker has in hand. Belongs to one event loop, but for `end_in_order`."""
+    """The work that one worker has in hand. Belongs to one event loop, but for `end_in_order`."""
 
     def __init__(self, store: BatchStore) -> None:
         self._store = store

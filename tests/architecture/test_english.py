@@ -28,7 +28,7 @@ PHRASES: Final = {
     "to that end": (r"\b[Tt]o that end\b", 0, 0),
     "one's own": (r"\bone's own\b", 0, 1),
     "is no JSON": (r"(?<!there )\bis no (?:[A-Z]|file|number|list|object|sound|token)\b", 2, 0),
-    "a docstring without a subject": (r'^"""(?:What|Whether|Of|Where|Those|Whose)\b', 1, 0),
+    "a docstring without a subject": (r'^"""(?:What|Whether|Of|Where|Those|Whose)\b', 0, 0),
 }
 
 

@@ -1,4 +1,4 @@
-"""Whose work comes next, wherever work of several clients waits for one resource.
+"""Fair turns: they decide whose work comes next where several clients wait for one resource.
 
 Clients, by key or by address, have turns in the order of start-time fair queueing (Goyal, Vin and
 Cheng, 1996). The work of a client that has nothing waiting starts at the start of the work that was

@@ -1,6 +1,6 @@
-"""What nodes with a model share: their options, devices and resources, and `PayloadCalculator`.
+"""Options, devices and resources of nodes with a model, and `PayloadCalculator`.
 
-That is a calculator which answers HTTP requests under either pair of tags.
+`PayloadCalculator` answers HTTP requests under either pair of tags.
 """
 
 from __future__ import annotations
