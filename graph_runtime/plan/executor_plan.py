@@ -73,7 +73,7 @@ def _set_num_threads(config: Any, registry: Registry) -> None:
     """Replace the graph's ``num_threads`` by its canonical form, an executor with options."""
     from protos.pool import find_extension
 
-    extension = find_extension(f"{messages.ThreadPoolExecutorOptions}.ext")
+    extension = find_extension(f"{messages.ThreadPoolExecutorOptions.DESCRIPTOR.full_name}.ext")
     options = config.executor.add().options
     options.Extensions[extension].num_threads = config.num_threads
     config.num_threads = 0

@@ -47,7 +47,8 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"must be a data: URL or http",
             # The files of the client, and the hosts that the operator allows.
             r"this server keeps no files|has uploaded no such file|from the web are off",
-            # The names of other members.
+            # Other members, and their names.
+            r"it cannot be combined with",
             r"names none of the",
             r"needs tools",
             r"is already that of",

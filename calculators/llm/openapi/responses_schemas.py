@@ -231,18 +231,26 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
         ToolSearch=record(
             {
                 "type": const("tool_search"),
-                "execution": {"type": ["string", "null"]},
+                "execution": const("client"),
                 "description": {"type": ["string", "null"]},
                 "parameters": nullable(anything()),
             },
-            "The client's search for tools, with the `execution` `client`; any other one is left "
-            "out with a warning.",
-            required=("type",),
+            "The client's search for tools.",
+            required=("type", "execution"),
         ),
         HostedTool=record(
-            {"type": {"type": "string", "not": {"enum": list(TOOL_TYPES)}}},
+            {"type": string()},
             "A tool that runs at OpenAI, such as `web_search`: left out with a warning.",
             required=("type",),
+            anyOf=[
+                {"properties": {"type": {"not": {"enum": list(TOOL_TYPES)}}}},
+                {
+                    "properties": {
+                        "type": const("tool_search"),
+                        "execution": {"not": const("client")},
+                    }
+                },
+            ],
         ),
     ),
     "McpTool": record(
