@@ -18,12 +18,14 @@ from __future__ import annotations
 import importlib
 import operator
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
-#: Seconds of processor time for one search.
+#: Seconds of processor time for one search, and the most that the limit is raised to.
 SECONDS: Final = 0.05
+_MOST_SECONDS: Final = 1.0
 #: The longest match of an expression; as many characters may be held back.
 MAX_WIDTH: Final = 4096
 #: Characters of the texts that an expression is tried on, and the number of these texts.
@@ -90,7 +92,7 @@ class Expression:
         if self._head is None or self._head.search(text, place) is not None:
             # Decision 0059: partial matches of `regex` would let go of what may become a match.
             pattern = self._exact if is_end else self._growing
-            found = pattern.search(text, place, timeout=SECONDS)
+            found = _search(pattern, text, place)
             if found is not None:
                 span: tuple[int, int] = found.span()
                 return span
@@ -135,8 +137,8 @@ def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expressio
     growing = regex.compile(cased.format(rf"(?!\Z)(?={forms.head}){forms.growing}"), regex.VERSION0)
     for text in (text for sample in set(forms.samples) for text in _near_matches(sample)):
         try:
-            exact.search(text, timeout=SECONDS)
-            growing.search(text, timeout=SECONDS)
+            _search(exact, text)
+            _search(growing, text)
         except TimeoutError:
             raise PatternError(
                 f"{place}: {pattern!r} takes too long on text that almost matches it; no repeated "
@@ -144,6 +146,25 @@ def read_expression(pattern: str, *, ignore_case: bool, place: str) -> Expressio
             ) from None
     head = regex.compile(cased.format(forms.head), regex.VERSION0)
     return Expression(exact, growing, head, forms.high + forms.beyond)
+
+
+def _search(pattern: Any, text: str, place: int = 0) -> Any:
+    """Search within `SECONDS` of this thread's processor time.
+
+    Raises:
+        TimeoutError: it takes longer.
+    """
+    limit = SECONDS
+    while True:
+        begun = time.thread_time()
+        try:
+            return pattern.search(text, place, timeout=limit)
+        except TimeoutError:
+            # `regex` counts the processor time of the whole process. While models load, other
+            # threads have used up the limit before a search of a millisecond has begun.
+            if limit > _MOST_SECONDS or time.thread_time() - begun >= SECONDS:
+                raise
+            limit *= 2
 
 
 def _near_matches(sample: str) -> Iterator[str]:

@@ -13,12 +13,12 @@ from calculators.kit.tasks.task import ModelToServe, Task
 from calculators.llm.endpoints import CHAT_COMPLETIONS, ENDPOINTS, describe
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.task_options import LlmSettings, TextGenerationOptions
-from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from calculators.llm.servable import LlmServable
     from graph_runtime import NodePlan, Registry, ResourceSettings
+    from protos import messages
 
 
 class TextGenerationTask(Task):
@@ -98,6 +98,7 @@ class TextGenerationTask(Task):
     def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Yield the name of each LoRA adapter of each node, as the options have it."""
         from graph_runtime import GraphError, find_options, has_options
+        from protos import messages
 
         for node in config.node:
             try:

@@ -10,7 +10,6 @@ from typing import Any, Final, get_args
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
 from servers.drawing.drawing import Direction
-from servers.page.calculator_page import list_calculators, make_page, view_calculator
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import FASTEST_HZ, LiveFeed, LiveReader, split_focus
 from servers.page.live_graph import ShownGraph, view_graph, view_node
@@ -103,13 +102,25 @@ class PageViews:
         planned = next((each for each in graph.plan.nodes if each.name == node), None)
         if planned is None:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
+
         # In a thread: it reads the declarations of options.
-        docs = await asyncio.to_thread(make_page, planned.calculator_type, planned.calculator_class)
-        return view_node(graph, planned, docs.to_json(), with_text=self.feed.settings.contents)
+        def _page() -> dict[str, Any]:
+            from servers.page.calculator_page import make_page
+
+            return make_page(planned.calculator_type, planned.calculator_class).to_json()
+
+        docs = await asyncio.to_thread(_page)
+        return view_node(graph, planned, docs, with_text=self.feed.settings.contents)
 
     async def calculators(self) -> Calculators:
         """Return names and summaries of all calculators that graphs of this server may have."""
-        return await asyncio.to_thread(list_calculators, self.registry())
+
+        def listed() -> Calculators:
+            from servers.page.calculator_page import list_calculators
+
+            return list_calculators(self.registry())
+
+        return await asyncio.to_thread(listed)
 
     async def calculator(self, name: str) -> CalculatorView:
         """Return the description of one.
@@ -117,7 +128,13 @@ class PageViews:
         Raises:
             NotFoundError: there is none of this name.
         """
-        return await asyncio.to_thread(view_calculator, name, self.registry())
+
+        def viewed() -> CalculatorView:
+            from servers.page.calculator_page import view_calculator
+
+            return view_calculator(name, self.registry())
+
+        return await asyncio.to_thread(viewed)
 
     async def timeline(self, request_id: str) -> Timeline:
         """Return the timeline of a followed request.

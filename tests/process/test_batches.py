@@ -313,7 +313,7 @@ def test_a_bad_batch_is_refused(client: openai.OpenAI, changed: dict[str, Any], 
 
 def test_a_bad_upload_is_refused(client: openai.OpenAI) -> None:
     wrong: Any = "fine-tune"
-    with pytest.raises(openai.BadRequestError, match="the only purpose"):
+    with pytest.raises(openai.BadRequestError, match="one of batch, user_data, assistants"):
         client.files.create(file=("in.jsonl", b"{}"), purpose=wrong)
     with pytest.raises(openai.APIStatusError, match="larger than 1048576 bytes") as raised:
         client.files.create(file=("in.jsonl", b"x" * 1_048_577), purpose="batch")

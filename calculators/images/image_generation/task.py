@@ -31,11 +31,11 @@ from calculators.kit.tasks.task import (
     graph_text,
     quoted,
 )
-from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
+    from protos import messages
 
 
 def read_size(text: str) -> str:

@@ -139,6 +139,8 @@ def child_environment(defaults: Mapping[str, str]) -> dict[str, str]:
 
     With the path, packages that are not installed are found too.
     """
-    paths = [path for path in sys.path if path]
+    # While a thread imports OpenCV, its folder is the first of the path, and has a module `typing`:
+    # a child that starts then could import nothing.
+    paths = [path for path in sys.path if path and os.path.basename(path) != "cv2"]
     # Unbuffered, so that the last lines of a process that crashes reach the log.
     return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

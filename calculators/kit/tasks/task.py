@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.tasks.endpoint import TaskEndpoint
-from protos import messages
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import NodePlan, Registry, ResourceSettings
+    from protos import messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

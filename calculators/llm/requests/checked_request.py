@@ -220,7 +220,8 @@ GENERATING: Final[Members] = table(
     left_out("is not supported: this server searches nothing", "web_search_options"),
     left_out(
         "is one of other servers, and has no effect here",
-        "models mode speed reasoning_format search_options conversation_id thread_id prompt_id",
+        "models mode speed reasoning_format search_options conversation_id thread thread_id "
+        "prompt_id",
     ),
     refused("is not supported: nothing is moderated here", "moderation"),
     refused("is not supported by this engine", "logit_bias", may_be_empty=True),

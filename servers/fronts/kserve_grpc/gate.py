@@ -110,6 +110,8 @@ class Gate:
         self._listeners: list[asyncio.Server] = []
         self._handshakes: Handshakes | None = None
         self._timer: asyncio.TimerHandle | None = None
+        #: Connections to grpcio that are being made.
+        self.opening: set[asyncio.Task[None]] = set()
 
     async def bind(self, hosts: tuple[str, ...], port: int) -> list[tuple[str, int]]:
         """Bind the sockets. Return host and port of each.
@@ -171,6 +173,8 @@ class Gate:
             for connection in list(self._connections.values()):
                 connection.abort()
             await asyncio.sleep(0)
+        # uvloop leaves the socket of a connection open that is cancelled while it is made.
+        await asyncio.gather(*self.opening)
         self._owned.remove()
 
     def identity(self, peer: str) -> ClientIdentity:
@@ -275,7 +279,9 @@ class _Connection(asyncio.Protocol):
             wire.abort()
             return
         self._name = name
-        self._opening = self._loop.create_task(self._open(connected))
+        opening = self._loop.create_task(self._open(connected))
+        self._gate.opening.add(opening)
+        opening.add_done_callback(self._gate.opening.discard)
 
     async def _open(self, connected: socket.socket) -> None:
         if self._wire is None or self._upstream.is_closed:

@@ -151,7 +151,8 @@ def test_half_of_a_surrogate_pair_is_passed_on() -> None:
 def test_an_unknown_parser_is_wrong_usage(option: str) -> None:
     done = graphrt("parse-output", option, "hermes4")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f'error: "hermes4" is no {option[2:].replace("-", " ")}: one of ')
+    kind = option[2:].replace("-", " ")
+    assert done.stderr.startswith(f'error: "hermes4" is not a {kind}: one of ')
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import signal
 import subprocess
@@ -95,3 +96,18 @@ def test_the_child_ends_when_the_parent_is_killed(script: str) -> None:
         assert is_running(pid)
         parent.kill()
     wait_until(lambda: not is_running(pid), "the child has ended")
+
+
+def test_a_child_starts_while_a_thread_imports_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile OpenCV's folder, which has a module ``typing``, is the first of the path."""
+    folder = importlib.util.find_spec("cv2")
+    assert folder is not None
+    assert folder.submodule_search_locations is not None
+    monkeypatch.syspath_prepend(next(iter(folder.submodule_search_locations)))
+
+    async def run() -> None:
+        child = Supervised()
+        await soon(child.start())
+        await soon(child.close())
+
+    asyncio.run(run())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
+
 import pytest
 
 from calculators.language.text_patterns import PatternError, Patterns, read_expression
@@ -75,3 +78,23 @@ def test_a_text_that_an_expression_takes_too_long_for_is_an_error() -> None:
     patterns = Patterns((), ("(?:pq|qr|rs|st|ab|a|b){1,30}!",))
     with pytest.raises(TimeoutError):
         patterns.scan("ab" * 30 + "?", 0)
+
+
+def test_other_threads_take_no_time_from_an_expression() -> None:
+    """`regex` counts the processor time of all threads, and models load in many."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        data = bytes(20_000_000)
+        while not is_over.is_set():
+            hashlib.sha256(data)  # without the interpreter's lock
+
+    threads = [threading.Thread(target=work) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    try:
+        read_expression(r"\b(?:\d[ -]?){12,18}\d\b", ignore_case=False, place="patterns[0]")
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
