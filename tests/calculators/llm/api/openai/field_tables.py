@@ -26,6 +26,7 @@ OF_OTHERS: Final = [
     "reasoning_format",
     "search_options",
     "conversation_id",
+    "thread",
     "thread_id",
     "prompt_id",
 ]
