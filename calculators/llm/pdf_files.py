@@ -23,6 +23,7 @@ import msgspec
 
 from calculators.images.media.image import MAX_IMAGE_BYTES
 from calculators.images.media.media_rules import MediaRules
+from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.requests import fields
@@ -314,12 +315,12 @@ async def _turn() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _lane() -> AsyncIterator[QuestionLane[pdf_messages.PdfReady]]:
+async def _lane() -> AsyncIterator[QuestionLane[ReaderReady]]:
     lane = QuestionLane(
         "calculators.llm.pdf_process",
-        pdf_messages.PdfLoad(MEMORY),
+        ReaderLoad(MEMORY),
         decode=pdf_messages.from_reader_decoder.decode,
-        ready=pdf_messages.PdfReady,
+        ready=ReaderReady,
         name="reader of PDF files",
         subject="PDF",
         cpu_seconds=CPU_SECONDS,
@@ -338,7 +339,7 @@ async def _lane() -> AsyncIterator[QuestionLane[pdf_messages.PdfReady]]:
         await lane.close()
 
 
-async def _read(lane: QuestionLane[pdf_messages.PdfReady], file: PdfFile) -> str:
+async def _read(lane: QuestionLane[ReaderReady], file: PdfFile) -> str:
     question = pdf_messages.ReadPdf(file.content)
     if len(file.content) > _LONG:
         body = await asyncio.to_thread(msgspec.msgpack.encode, question)

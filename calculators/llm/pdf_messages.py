@@ -6,26 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+from calculators.kit.child_process.messages import FromReader, ToReader
 
 #: The most bytes of a file.
 MAX_BYTES: Final = 32 * 1024 * 1024
-
-
-class PdfLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message.
-
-    Attributes:
-        memory_limit: bytes that the process may grow by when it has started.
-        model_path: unused; there is no model.
-    """
-
-    memory_limit: int
-    model_path: str = ""
-
-
-class PdfReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The process can read files."""
 
 
 class ReadPdf(msgspec.Struct, frozen=True, tag="read", array_like=True):
@@ -46,9 +30,7 @@ class PdfRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     reason: str
 
 
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    PdfLoad | ReadPdf | StopChild
-)
+to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToReader | ReadPdf)
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    PdfReady | LoadingPhase | LoadFailed | Log | PdfText | PdfRefused
+    FromReader | PdfText | PdfRefused
 )

@@ -15,15 +15,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.child_process.answering_process import Report, run
-from calculators.llm.pdf_messages import (
-    MAX_BYTES,
-    PdfLoad,
-    PdfReady,
-    PdfRefused,
-    PdfText,
-    ReadPdf,
-    to_reader_decoder,
-)
+from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
+from calculators.llm.pdf_messages import MAX_BYTES, PdfRefused, PdfText, ReadPdf, to_reader_decoder
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -90,12 +83,12 @@ def _text(reader: PdfReader) -> str:
 
 
 def load(
-    message: PdfLoad, report: Report
-) -> tuple[PdfReady, Callable[[Any], PdfText | PdfRefused]]:
+    message: ReaderLoad, report: Report
+) -> tuple[ReaderReady, Callable[[Any], PdfText | PdfRefused]]:
     """Import the library."""
     import pypdf  # noqa: F401
 
-    return PdfReady(), _answer
+    return ReaderReady(), _answer
 
 
 def _answer(question: ReadPdf) -> PdfText | PdfRefused:
@@ -112,4 +105,4 @@ def refuse(reason: str) -> PdfRefused:
 
 if __name__ == "__main__":
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_reader_decoder.decode, PdfLoad, load, refuse))
+    os._exit(run(descriptor, parent, to_reader_decoder.decode, ReaderLoad, load, refuse))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 
@@ -27,6 +29,22 @@ class LoadingPhase(msgspec.Struct, frozen=True, tag="loading", array_like=True):
     file_bytes: int = 0
 
 
+class ReaderLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
+    """The first message to a process that reads clients' files and has no model.
+
+    Attributes:
+        memory_limit: bytes that the process may grow by when it has started.
+        model_path: unused; there is no model.
+    """
+
+    memory_limit: int
+    model_path: str = ""
+
+
+class ReaderReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
+    """The process can read files."""
+
+
 class StopChild(msgspec.Struct, frozen=True, tag="stop", array_like=True):
     """End the process; running work is dropped."""
 
@@ -37,6 +55,11 @@ class Log(msgspec.Struct, frozen=True, tag="log", array_like=True):
     level: int
     logger: str
     text: str
+
+
+#: What a process that reads files gets, and what it says, besides its questions and answers.
+ToReader: TypeAlias = ReaderLoad | StopChild
+FromReader: TypeAlias = ReaderReady | LoadingPhase | LoadFailed | Log
 
 
 def plain(text: str) -> str:

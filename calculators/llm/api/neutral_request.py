@@ -108,8 +108,8 @@ def _sampling_problem(request: GenerationRequest) -> str:
         body = read_members(request.sampling, _SAMPLED[request.api])
         members = {name: value for name, value in body.items() if name not in ASSISTED_MEMBERS}
         read_generation(
-            # The name is not of the sampling, and a node's blank request has none.
-            {**members, "model": request.model or "blank", "n": request.n},
+            # Any name: it is not of the sampling, and a node's blank request has none.
+            {**members, "model": "any", "n": request.n},
             OPEN_DEFAULTS,
             OPEN_LIMITS,
             may_echo=request.api is Api.COMPLETIONS,

@@ -282,13 +282,9 @@ def shown_tools(
 
 def shown_tool_choice(body: Mapping[str, Any]) -> Any:
     """Return ``tool_choice`` as the answer repeats it; it has been checked."""
-    match body.get("tool_choice"):
+    match _as_mode(body.get("tool_choice")):
         case None:
             return "auto"
-        case {"type": "any"}:
-            return "required"
-        case {"type": "none" | "auto" | "required" as mode}:
-            return mode
         case {"type": "tool", "name": name}:
             return {"type": "function", "name": name}
         case {"function": {"name": name}}:
@@ -514,11 +510,7 @@ def _plain_choice(choice: Any, offered: Sequence[_Offered]) -> Any:
     Raises:
         RequestError: it forces a tool that this server does not have.
     """
-    match choice:
-        case {"type": "any"}:
-            return "required"
-        case {"type": "none" | "auto" | "required" as mode}:
-            return mode
+    match _as_mode(choice):
         case {"type": "tool"}:
             return _plain_choice({**choice, "type": "function"}, offered)
         case {"type": "function" | "custom" | None} | {"function": _} | {"custom": _}:
@@ -535,6 +527,17 @@ def _plain_choice(choice: Any, offered: Sequence[_Offered]) -> Any:
                 "tool_choice.type",
                 f"{fields.describe(kind)} cannot be forced: this server has no such tool",
             )
+        case usual:
+            return usual
+
+
+def _as_mode(choice: Any) -> Any:
+    """Return the word for a mode that is an object, as in Anthropic's API; other choices as is."""
+    match choice:
+        case {"type": "any"}:
+            return "required"
+        case {"type": "none" | "auto" | "required" as mode}:
+            return mode
         case _:
             return choice
 

@@ -10,23 +10,7 @@ from typing import Any
 
 import msgspec
 
-from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
-
-
-class SoundReaderLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
-    """The first message.
-
-    Attributes:
-        memory_limit: bytes that the process may grow by when it has started.
-        model_path: unused; there is no model.
-    """
-
-    memory_limit: int
-    model_path: str = ""
-
-
-class SoundReaderReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The process can read files."""
+from calculators.kit.child_process.messages import FromReader, ToReader
 
 
 class Open(msgspec.Struct, frozen=True, tag="open", array_like=True):
@@ -89,15 +73,8 @@ class SoundRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 
 to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    SoundReaderLoad | Open | Read | Close | StopChild
+    ToReader | Open | Read | Close
 )
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
-    SoundReaderReady
-    | LoadingPhase
-    | LoadFailed
-    | Log
-    | Opened
-    | SoundRead
-    | Forgotten
-    | SoundRefused
+    FromReader | Opened | SoundRead | Forgotten | SoundRefused
 )

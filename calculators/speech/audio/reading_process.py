@@ -12,6 +12,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.child_process.answering_process import Report, run
+from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
 from calculators.speech.audio.reading_messages import (
     Close,
     Forgotten,
@@ -19,8 +20,6 @@ from calculators.speech.audio.reading_messages import (
     Opened,
     Read,
     SoundRead,
-    SoundReaderLoad,
-    SoundReaderReady,
     SoundRefused,
     to_reader_decoder,
 )
@@ -110,11 +109,11 @@ class _Files:
             self._bytes -= file.size
 
 
-def load(message: SoundReaderLoad, report: Report) -> tuple[SoundReaderReady, Callable[[Any], Any]]:
+def load(message: ReaderLoad, report: Report) -> tuple[ReaderReady, Callable[[Any], Any]]:
     """Import the libraries."""
     import calculators.speech.audio.reading  # noqa: F401
 
-    return SoundReaderReady(), _Files().answer
+    return ReaderReady(), _Files().answer
 
 
 def refuse(reason: str) -> SoundRefused:
@@ -124,4 +123,4 @@ def refuse(reason: str) -> SoundRefused:
 
 if __name__ == "__main__":
     descriptor, parent = map(int, sys.argv[1:])
-    os._exit(run(descriptor, parent, to_reader_decoder.decode, SoundReaderLoad, load, refuse))
+    os._exit(run(descriptor, parent, to_reader_decoder.decode, ReaderLoad, load, refuse))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.requests.http_payload import RequestError
@@ -25,8 +26,6 @@ from calculators.speech.audio.reading_messages import (
     Opened,
     Read,
     SoundRead,
-    SoundReaderLoad,
-    SoundReaderReady,
     SoundRefused,
     from_reader_decoder,
 )
@@ -54,9 +53,9 @@ class SoundReader:
         """``name``: the served model's name, for messages."""
         self._lane = QuestionLane(
             "calculators.speech.audio.reading_process",
-            SoundReaderLoad(MEMORY),
+            ReaderLoad(MEMORY),
             decode=from_reader_decoder.decode,
-            ready=SoundReaderReady,
+            ready=ReaderReady,
             name=f'sound reader of "{name}"',
             subject="sound",
             cpu_seconds=CPU_SECONDS,
@@ -110,7 +109,7 @@ class OpenSound:
 
     def __init__(
         self,
-        lane: QuestionLane[SoundReaderReady],
+        lane: QuestionLane[ReaderReady],
         content: bytes,
         sample_rate: int,
         max_seconds: float,
