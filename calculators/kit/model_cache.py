@@ -8,7 +8,9 @@ Layout::
                                             other digests, the folder is not an entry
 
 An entry in use has a lock on its folder (``flock``): shared while it is read, exclusive while it is
-made or removed. Locks end with their process, so a crash leaves only an incomplete folder.
+made or removed. Locks end with their process, so a crash leaves only an incomplete folder. Whoever
+removes entries, or makes an exclusive lock a shared one, has a lock on ``DIRECTORY/graphrt`` too:
+``flock`` gives the old lock up before it takes the new one.
 
 OpenVINO neither bounds its own cache of compiled models (`CACHE_DIR`) nor guards it against a
 second process that writes the same file. `hold_compiled` gives each model a folder of its own, with
@@ -27,7 +29,7 @@ import os
 import platform
 import shutil
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -232,6 +234,10 @@ class ModelCache:
 
     def trim(self) -> None:
         """Remove what is no entry, and the entries that were used longest ago beyond the bound."""
+        with contextlib.suppress(OSError), self.guarded():
+            self._trim()
+
+    def _trim(self) -> None:
         sizes: list[tuple[float, int, Path]] = []
         for path in self._folders():
             try:
@@ -244,6 +250,20 @@ class ModelCache:
                 break
             if self._remove(path):
                 total -= size
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Wait until no other thread or process is in this block, and keep them out of it.
+
+        Raises:
+            OSError: the folder cannot be opened, or the file system has no locks.
+        """
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def entries(self) -> Mapping[str, int]:
         """Return the bytes of each entry by the name of its folder."""
@@ -317,11 +337,12 @@ class CacheEntry:
             # (decision 0051).
             draft.rename(self.path / MANIFEST)
             _sync(self.path)
+            with self._cache.guarded():
+                fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         except OSError as error:
             self._cache.warn(f"{error.strerror or error}")
             return False
         self.is_complete = True
-        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         self._cache.trim()
         return True
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from calculators.kit.model_cache import MANIFEST, BeingMade, CacheEntry, ModelCache, key_of
 from tests.checkout import ROOT
+from tests.patience import PATIENCE
 
 #: Holds an entry, writes a file into it, says so, and waits.
 HOLDER = """
@@ -143,6 +146,42 @@ def test_an_entry_in_use_is_not_removed(tmp_path: Path) -> None:
     entry.close()
     cache.trim()
     assert not first.exists()
+
+
+def test_another_servers_trim_leaves_an_entry_that_becomes_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel gives an exclusive lock up before it takes the shared one."""
+    cache, other = ModelCache(tmp_path), ModelCache(tmp_path, most_bytes=1)
+    is_trimmed_or_waits = threading.Event()
+    flock = fcntl.flock
+
+    def trim() -> None:
+        other.trim()
+        is_trimmed_or_waits.set()
+
+    trims = threading.Thread(target=trim)
+
+    def watched(descriptor: int, kind: int) -> None:
+        if threading.current_thread() is trims:
+            if kind == fcntl.LOCK_EX:
+                is_trimmed_or_waits.set()
+            flock(descriptor, kind)
+            return
+        if kind == fcntl.LOCK_SH:
+            flock(descriptor, fcntl.LOCK_UN)
+            trims.start()
+            assert is_trimmed_or_waits.wait(PATIENCE)
+        flock(descriptor, kind)
+
+    entry = held(cache)
+    (entry.path / "data").write_bytes(b"x" * 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", watched)
+        assert entry.complete()
+        trims.join(PATIENCE)
+    assert (entry.path / "data").read_bytes() == b"x" * 10
+    entry.close()
 
 
 def test_what_is_left_of_a_crash_is_removed_with_the_next_entry(tmp_path: Path) -> None:
