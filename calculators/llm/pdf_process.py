@@ -63,6 +63,7 @@ def pdf_text(content: str) -> str:
 
 
 def _text(reader: PdfReader) -> str:
+    # Files that only forbid printing or copying are encrypted with an empty password.
     if reader.is_encrypted and not reader.decrypt(""):
         raise PdfError("is encrypted: send it without a password")
     count = len(reader.pages)
@@ -79,6 +80,7 @@ def _text(reader: PdfReader) -> str:
     whole = "\n\n".join(page for page in pages if page)
     if not whole:
         raise PdfError("has no text: its pages are pictures; send them as images")
+    # A font's table may give half of a surrogate pair, which UTF-8 does not have.
     return whole.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -30,6 +30,8 @@ class ErrorLog:
     def record(self, error: GraphError) -> None:
         """Add an error, and pass it to the application's callback."""
         if not self.errors:
+            # `Flow.propagate_one` tests only this flag before it starts a node, so that a packet
+            # costs one test.
             for node in self._nodes:
                 node.is_idle = False
         if len(self.errors) < MAX_ERRORS:

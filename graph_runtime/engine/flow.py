@@ -177,6 +177,7 @@ class Flow:
                 self.woken.append(node.queue)
             return
         node.in_flight = 0
+        # An idle node would keep its last packet, such as a picture, until the next one comes.
         context.input_list[stream.place].packet = NO_PACKET
         bound = stream.bound
         if bound >= _NOTHING_MORE:

@@ -100,6 +100,8 @@ class InputStream:
         queue = self.queue
         if queue and queue[0].time == time:
             return queue.popleft()
+        # As in MediaPipe (``input_stream_manager.cc`` PopPacketAtTimestamp), earlier packets are
+        # dropped: no call asks for them again.
         packet = None
         while queue and queue[0].time <= time:
             packet = queue.popleft()

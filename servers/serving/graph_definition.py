@@ -355,6 +355,7 @@ class GraphDefinition:
         await kept.let_go()
         if self.state in (ServableState.UNLOADING, ServableState.END):
             return
+        # A replacement that it is loading would belong to nobody.
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
             await asyncio.wait({self._looking})

@@ -166,6 +166,7 @@ class ModelRepository:
         slots: dict[str, ServedEntry] = {}
         async for entry in in_turns(entries):
             slots[entry.name] = old.get(entry.name) or self._slot(entry)
+        # The event loop had turns meanwhile.
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
         self._slots = slots

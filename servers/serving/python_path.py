@@ -235,6 +235,8 @@ def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFai
     with _lock:
         directories = dict.fromkeys(each.parent for each in files.values())
         package = make_package(list(directories), registry)
+        # Import remembers the names in a folder by its time of change, which is coarse: a file that
+        # has just been written would be missing.
         importlib.invalidate_caches()
         for name, path in files.items():
             failure = _import(f"{package}.{name}", path)

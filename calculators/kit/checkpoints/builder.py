@@ -305,6 +305,7 @@ class Builder:
         if id(rotary) not in self._turns:
             pairs = len(rotary.frequencies)
             shape = op.concat([self._batch, whole([pairs]), whole([1])], 0)
+            # The nodes of Llama's rotary embedding as transformers writes it.
             frequencies = op.broadcast(floats(rotary.frequencies.reshape(1, -1, 1)), shape)
             positions = op.convert(op.unsqueeze(self._positions, whole(1)), "f32")
             product = op.matmul(frequencies, positions, False, False)
@@ -372,6 +373,7 @@ class Builder:
 
     def _remembered(self, x: ov.Output, number: int, what: str, heads: int, size: int) -> ov.Output:
         """Return keys or values of all tokens so far; they become a state."""
+        # Exported models name a state by its input and its output together.
         name = f"past_key_values.{number}.{what}present.{number}.{what}"
         past, variable = self._state(name, [heads, -1, size], [heads, 0, size])
         found = op.concat([past, x], 2)
@@ -427,6 +429,8 @@ class Builder:
         if not window:
             seen = op.broadcast(op.logical_and(causal, given), shape)
             return op.select(seen, floats(0.0), floats(LOWEST)).output(0)
+        # Paged attention drops the mask, and reads the window from exactly these nodes (openvino
+        # 2026.4): logical operations or a simpler condition would leave tokens without one.
         yes = op.constant(np.array(True))
         near = op.greater(key, op.add(query, whole(-window)))
         band = op.bitwise_and(yes, op.bitwise_and(op.bitwise_and(yes, near), causal))
@@ -441,8 +445,12 @@ class Builder:
         seen = op.logical_and(op.less_equal(key, query), given)
         lengths = [op.unsqueeze(queries, whole(0)), op.unsqueeze(keys, whole(0))]
         shape = op.concat([self._batch, whole([heads]), *lengths], 0)
+        # As first factor: paged attention takes the first one for the slopes. The other way round
+        # it would take the positions (openvino 2026.4).
         steep = floats(np.reshape(slopes(heads), (1, heads, 1, 1)))
         bias = op.multiply(steep, op.convert(key, "f32"))
+        # Two reshapes to the same shape are a part of the form in which paged attention looks for
+        # slopes.
         flat = op.concat([whole([1, heads, 1]), lengths[1]], 0)
         bias = op.reshape(op.reshape(bias, flat, False), flat, False)
         hidden = op.logical_not(op.broadcast(seen, shape))
@@ -514,6 +522,9 @@ class Builder:
         shares, chosen = self._choice(scores, blk)
         number = experts.number
         flat = op.reshape(x, whole([-1, width]), False)
+        # All experts compute all tokens, but only on paper: the plug-in makes *GatherMatmul* of
+        # these nodes, which computes the chosen ones. A form with less to compute would not be
+        # recognized.
         each = op.reshape(op.tile(flat, whole([number, 1])), whole([number, -1, width]), False)
         y = self._expert_products(each.output(0), blk)
         shape = op.shape_of(x)
@@ -553,6 +564,7 @@ class Builder:
             # The least sum is that of ggml.
             total = op.maximum(op.reduce_sum(shares, whole([-1]), True), floats(2.0**-14))
             shares = op.divide(shares, total).output(0)
+        # Some writers of files write keys that they do not use, with 0.
         if experts.scale not in (0, 1):
             shares = _scaled(shares, experts.scale)
         return shares, chosen
@@ -646,6 +658,8 @@ def slopes(heads: int) -> list[float]:
 def parameter(name: str, shape: list[int], kind: ov.Type) -> ov.Node:
     node = op.parameter(shape, kind)
     node.set_friendly_name(name)
+    # Both names: the function's own argument for a name has no effect, and the transformation to
+    # paged attention looks at node and tensor (openvino 2026.4).
     node.output(0).get_tensor().set_names({name})
     return node
 
@@ -678,6 +692,7 @@ def _repeated(x: ov.Output, heads: int, kv_heads: int, size: int) -> ov.Output:
         ],
         0,
     )
+    # As exporters write it: the transformation to paged attention reads the number of heads here.
     wide = op.broadcast(op.unsqueeze(x, whole(2)), target, "BIDIRECTIONAL")
     return op.reshape(wide, whole([0, heads, -1, size]), True).output(0)
 

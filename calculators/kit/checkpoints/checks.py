@@ -72,6 +72,7 @@ def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> Non
             continue
         if int(place) < len(layers):
             layers[int(place)].add(rest)
+        # Layers from there to `blocks` predict several tokens at once, and are not used.
         elif int(place) >= blocks:
             raise ResourceError(
                 f'"{file.name}" has a tensor that the {blocks} layers of '

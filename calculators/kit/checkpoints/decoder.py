@@ -283,6 +283,7 @@ class _DecoderReader:
         family = self._family
         key = "attention.sliding_window"
         window = self._integer(key) or int(family.defaults.get(key, 0))
+        # EXAONE 4 has windows only in its model of 64 layers, as llama.cpp reads it.
         is_off = family.window_layers and layers != family.window_layers
         if not family.window_period or not window or is_off:
             return [0] * layers

@@ -324,6 +324,7 @@ class Gemma4Builder(Builder):
         else:
             # Some files have the tensors that are not used.
             weights.used |= {f"{blk}{name}.weight" for name in ("attn_k", "attn_v", "attn_k_norm")}
+            # The last two layers with caches of their own are one with a window and one without.
             source = self._own - (2 if layer.window else 1)
         keys, values = self._remembered_by[source]
         layer = layer._replace(kv_heads=self._decoder.layers[source].kv_heads)
@@ -339,6 +340,7 @@ class Gemma4Builder(Builder):
             parts = [Rows(f"{blk}attn_k", heads * size), Rows(f"{blk}attn_v", heads * size)]
             k, v = weights.products(x, parts, width)
         else:
+            # A layer without values of its own takes its keys, before their norm.
             k = v = weights.product(x, f"{blk}attn_k", (heads * size, width))
         k = self._heads(k, f"{blk}attn_k_norm", heads, layer)
         v = op.reshape(v, whole([0, 0, heads, size]), True).output(0)

@@ -454,6 +454,7 @@ class _Header:
         if self._size < len(_MAGIC) or self._bytes(len(_MAGIC)) != _MAGIC:
             raise _NotReadable(f"{_NO_GGUF}: it does not begin with the letters GGUF")
         (version,) = self._unpack("I")
+        # Version 3 of a big-endian file reads as 0x03000000 here.
         if not version & 0xFFFF and version:
             raise _NotReadable("is big-endian, and little-endian GGUF files can be read")
         if version not in _VERSIONS:
@@ -518,6 +519,7 @@ class _Header:
                 if kind not in (_STRING, _ARRAY)
                 else f'is a damaged GGUF file: the value "{key}" is lists in lists in lists'
             )
+        # Each entry has 8 bytes at least: a count that the rest has no room for is damage.
         if 8 * count > self._size - self._at:
             raise _Cut
         self._texts += count
@@ -538,6 +540,7 @@ class _Header:
                 known = len(self.data)
             at += 8 + unpack(self.data, at)[0]
         self._at = at
+        # The last text may claim to end after the file.
         self._need(0)
         return _List(kind, count, start)
 
@@ -558,6 +561,7 @@ class _Header:
                 + ("was taken out of the format" if number in _REMOVED else "is not known")
             )
         kind = TENSOR_TYPES[number]
+        # ggml counts dimensions from the innermost one.
         shape = tuple(reversed(lengths)) or (1,)
         if not all(shape):
             raise _NotReadable(

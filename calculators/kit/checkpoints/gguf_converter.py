@@ -255,6 +255,8 @@ def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Re
     scratch = _ReportingScratch(directory / f"{_MODEL}.bin", size, report)
     build(file, decoder, form, scratch)
     report(LoadingPhase("writing the converted model", _BUILDING[1], 1.0))
+    # Once more without numbers: the library writes the graph, and would write the constants with
+    # it.
     dry = DryScratch(scratch.halved)
     drawn = build(file, decoder, form, dry)
     _write_graph(drawn, dry, scratch, directory / f"{_MODEL}.xml")

@@ -206,6 +206,8 @@ def _q8_0(blocks: Bytes) -> Packed:
 
 def _six_bits(data: Bytes) -> tuple[Bytes, Bytes]:
     """Scales and offsets of 8 groups, of 6 bits each, out of 12 bytes."""
+    # The last four bytes hold the low bits of groups 4 to 7; their high bits are the free ones of
+    # the bytes before (ggml ``get_scale_min_k4``).
     low, middle, high = data[:, :4], data[:, 4:8], data[:, 8:]
     scales = np.concatenate([low & 63, (high & 15) | (low >> 6) << 4], axis=-1)
     offsets = np.concatenate([middle & 63, (high >> 4) | (middle >> 6) << 4], axis=-1)
@@ -278,6 +280,7 @@ def _nvfp4(blocks: Bytes) -> Packed:
     scale = np.where(
         exponent == 0, np.ldexp(mantissa, -9), np.ldexp(1 + mantissa / 8, exponent - 7)
     )
+    # 0x7F is no number, and ggml reads it as 0.
     scale[(bits == 0) | (bits == 0x7F)] = 0
     codes = _E2M1[_nibbles(blocks[:, 4:].reshape(-1, 4, 8))]
     return Packed(codes, "i8", (scale / 2).astype(np.float32))
@@ -483,6 +486,7 @@ def with_rest(packed: Packed) -> Packed:
         all_codes.append((digits + 8).astype(np.uint8))
         scales.append(step)
         zeros.append(np.full(step.shape, 8.0))
+        # A digit leaves half a step at most, and the next one has 7 steps on each side.
         step = step / 14
     return Packed(
         np.concatenate(all_codes, axis=1),
@@ -501,6 +505,7 @@ def with_whole_zero(packed: Packed) -> Packed:
     weights for any multiple has its weights rounded to 8 bits.
     """
     assert packed.minus is not None
+    # The largest multiples with which all codes fit into 8 bits: 15 * 17, 31 * 8, 3 * 85.
     most = {"u4": 17, "u8": 8}[packed.kind]
     if packed.group == 16:  # Q2_K has codes of 2 bits
         most = 85
@@ -510,6 +515,8 @@ def with_whole_zero(packed: Packed) -> Packed:
     best = np.full(offset.shape, np.inf, np.float32)
     multiple = np.zeros(offset.shape, np.float32)
     for k in range(most, 0, -1):
+        # Twice a multiple is never farther from the offset. The lower half is for groups in which
+        # no larger multiple fits.
         if k <= most // 2 and np.isfinite(best).all():
             break
         zero = np.rint(offset * k)

@@ -72,6 +72,7 @@ def _parse(prefix: bytes, read: Callable[[int], bytes], size: int) -> _Safetenso
         raise NotSafetensors(f"has a header of {length} bytes; at most {_LONGEST} are read")
     try:
         value = json.loads(read(length), object_pairs_hook=_once)
+    # A header of brackets alone exceeds Python's depth.
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
@@ -109,6 +110,7 @@ def _tensors(header: dict[str, Any], data_begin: int, size: int) -> dict[str, St
             )
         places.append((offsets[0], offsets[1]))
         found[name] = StoredTensor(dtype, shape, data_begin + offsets[0])
+    # The format forbids gaps, in which a file could hide other content.
     end = 0
     for first, last in sorted(places):
         if first != end:

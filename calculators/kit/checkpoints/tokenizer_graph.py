@@ -438,6 +438,7 @@ class _Graph:
             decoded = [token.replace(space, b" ") for token in vocabulary.tokens]
         else:
             decoded = list(vocabulary.tokens)
+        # SentencePiece writes a byte that no token has as a token of its own, ``<0x0A>``.
         for i in np.flatnonzero(vocabulary.types == TokenType.BYTE).tolist():
             found = re.fullmatch(rb"<0x([0-9A-Fa-f]{2})>", vocabulary.tokens[i])
             if found is not None:

@@ -153,6 +153,8 @@ class WeightScratch:
             if kind is None
             else ov.Tensor(array, ov.Shape(list(shape)), kind)
         )
+        # A tensor does not keep its array alive (openvino 2026.4): wrong numbers, sometimes a
+        # crash.
         self._kept.append(tensor)
         node = op.constant(tensor, shared_memory=True)
         self.constants[node.get_friendly_name()] = array
@@ -304,6 +306,8 @@ class Weights:
             shape: that the matrix must have, rows first.
             last: it makes the logits, and must be a single product.
         """
+        # A tied output layer: the same nodes as the embedding's, or the constants would be there
+        # twice.
         if last and name in self._embeddings:
             self._count(self.tensor(f"{name}.weight"))
             return op.matmul(x, self._embeddings[name], False, True).output(0)
@@ -561,6 +565,7 @@ class Weights:
                     where = places[number][start:stop]
                 packed, factors, added = formed(packed, target, form)
                 flat = packed.codes.reshape(stop - start, columns).view(np.uint8)
+                # OpenVINO's types of 4 bits have the first number of a byte in its low half.
                 codes[where] = (flat[:, ::2] & 15) | flat[:, 1::2] << 4 if is_narrow else flat
                 scale[where] = packed.scale[..., np.newaxis]
                 if zero is not None:
@@ -573,6 +578,8 @@ class Weights:
         if form is OffsetForm.SCALED and places is None:
             limit = _SCALE_ERROR
         elif form is OffsetForm.SPLIT and is_narrow and is_product:
+            # Nothing is rounded in this form. Scales of Q4_1 are float16 in the file, and can stay
+            # so.
             limit = 0.0
         return _Stored(
             self._scratch.constant(codes, getattr(ov.Type, target.kind), shape),

@@ -74,6 +74,7 @@ def _check(task: Task, others: Collection[Task]) -> None:
                 raise ValueError(
                     f'the path "{path}" is the task {name}\'s, which serves it otherwise'
                 )
+    # For the error: two tasks may not declare one flag.
     tasks = (*others, task)
     options_of(
         DeviceOptions,

@@ -307,6 +307,7 @@ def form_grammar(form: AnswerForm, special: SpecialLetters = NO_SPECIAL_LETTERS)
         made = conversion.convert(part)
         rules = conversion.rules
         root = made.rule
+        # The library knows one end token, and many models have several (decision 0088).
         if special.ends and part["type"] != "triggered_tags":
             ends = tuple((ord(end), ord(end)) for end in sorted(special.ends))
             may_end = rules.add(f'"" | {letters(ends)}')

@@ -427,6 +427,7 @@ class _RegexReader:
         is_negative = "!" in found[0]
         outside = (self._is_loose, self._dot)
         if is_negative:
+            # What it allows is taken away, so its classes must err to the other side.
             self._is_loose = not self._is_loose
             self._dot = _LINE_END if self._is_loose else _LINE_ENDS
         node = self._choice()

@@ -297,10 +297,9 @@ def _check_keywords(schema: dict[str, Any]) -> None:
     _check_pattern(schema.get("pattern"), ".pattern")
     if schema.get("enum") == []:
         raise SchemaError(".enum", "it has no values")
-    for keyword in ("required",):
-        names = schema.get(keyword)
-        if names is not None and not _are_names(names):
-            raise wrong_type(f".{keyword}", "an array of names", names)
+    names = schema.get("required")
+    if names is not None and not _are_names(names):
+        raise wrong_type(".required", "an array of names", names)
     for keyword in ("dependentRequired", "dependencies"):
         needed = schema.get(keyword)
         for key, names in needed.items() if isinstance(needed, dict) else ():

@@ -351,6 +351,7 @@ class SchemaParts:
                 negated = self._negated(other, there, scopes)
                 if negated is not None:
                     option.append(negated)
+                # Each pair is met twice, and reported once.
                 elif i < j:
                     self._leave_out(
                         f"{place}.oneOf",
@@ -398,6 +399,7 @@ class SchemaParts:
 
     def _facts(self, schema: object, place: str) -> _Facts:
         """Return what distinguishes a schema's values: types, required constants, values."""
+        # Not for ever: references may form a circle.
         for _ in range(8):
             if isinstance(schema, dict) and "$ref" in schema:
                 schema = self._references.target(schema, schema["$ref"], f"{place}.$ref")
@@ -407,6 +409,7 @@ class SchemaParts:
         kinds = [kinds] if isinstance(kinds, str) else kinds
         types = frozenset(map(str, kinds)) if isinstance(kinds, list) else None
         if types is not None and "number" in types:
+            # An integer is a number too.
             types |= {"integer"}
         required = schema.get("required")
         properties = schema.get("properties")

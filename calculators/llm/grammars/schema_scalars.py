@@ -357,6 +357,8 @@ def _longest(automaton: Automaton) -> int | None:
     def longest(state: int) -> int | None:
         if state in left:
             return left[state]
+        # Deeper, Python's own limit would be near. Without an answer the letters are counted, which
+        # is right too.
         if state in open_states or len(open_states) > 400:
             return None
         open_states.add(state)

@@ -218,6 +218,7 @@ class PythonArguments:
         if stop is None:
             return None
         key, value = self._take_key(), self._value.to_json()
+        # ``007`` became a string, since neither Python nor JSON has such a number.
         if _ZEROS.fullmatch(value) and parameter_type(self._schema, key).is_number:
             value = str(int(value.strip('"')))
         argument = Argument(key, value)

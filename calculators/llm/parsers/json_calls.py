@@ -484,6 +484,7 @@ class CallReader:
     def _end_value(self, events: list[OutputEvent]) -> None:
         if self._role is _Role.NAME:
             name: str = json.loads("".join(self._out))
+            # Half a surrogate pair, as an escape may write it, cannot be sent in UTF-8.
             if not name or _SURROGATE.search(name):
                 self.state = CallState.BROKEN
                 return

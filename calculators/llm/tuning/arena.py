@@ -296,6 +296,7 @@ class Arena:
         Args:
             until: a time of the monotonic clock, after which nothing more begins.
         """
+        # The engine of the defaults stays open: every pass compares with it.
         size = self._most_open - 1
         heats = [standings[first : first + size] for first in range(0, len(standings), size)]
         await self._keep_only([] if len(heats) > 1 else standings)
@@ -328,6 +329,7 @@ class Arena:
         standing.different_answers = sum(
             its != ours for its, ours in zip(answers, self._own_answers, strict=True)
         )
+        # Not measured: kernels are compiled for the shapes of these requests.
         await trial.run(await self._requests(repeats=1))
         return True
 
@@ -341,6 +343,7 @@ class Arena:
         """Let the defaults and each candidate run the same requests; True if the pass counts."""
         requests = await self._requests()
         runners: list[CandidateStanding | None] = [None, *standings]
+        # In turn, so that none always follows the same one.
         first = next(self._turn) % len(runners)
         rounds: dict[int, Round] = {}
         for each in [*runners[first:], *runners[:first]]:

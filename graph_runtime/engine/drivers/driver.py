@@ -316,6 +316,8 @@ class Driver(ABC):
     # Thread pools ---------------------------------------------------------------------------------
 
     def _wake_pools(self) -> None:
+        # Taken away first: an executor that refuses work ends the run below, which may wake other
+        # pools.
         woken, self.scheduler.flow.woken = self.scheduler.flow.woken, []
         for queue in woken:
             pool = self.pools[queue.executor]

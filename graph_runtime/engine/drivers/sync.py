@@ -166,6 +166,8 @@ def _forget_loop() -> None:
     _loop = None
 
 
+# A forked child has the loop's object, but not the thread that runs it: its coroutines would never
+# be awaited.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_loop)
 

@@ -135,6 +135,8 @@ class SyncSet:
             queue = stream.queue
             if queue:
                 time = queue[0].time
+                # Comparisons, because ``min`` is a call, and this runs for every packet of every
+                # join.
                 if time < min_packet:
                     min_packet = time
             elif stream.bound < min_bound:

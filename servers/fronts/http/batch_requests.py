@@ -59,6 +59,7 @@ async def receive_upload(
     length = request.content_length
     if length is not None and length > most_bytes + _REST_OF_FORM:
         raise too_large(most_bytes)
+    # aiohttp answers Expect in its router, which this front does not use.
     if request.headers.get("Expect") and request.transport is not None:
         request.transport.write(_CONTINUE)
     loop = asyncio.get_running_loop()
@@ -74,6 +75,7 @@ async def receive_upload(
             if piece:
                 began = loop.time()
                 await asyncio.to_thread(parser.parse, piece)
+                # The client is not slow while the disk is.
                 since += loop.time() - began
     except TimeoutError:
         raise HttpError(408, "the body did not arrive in time") from None

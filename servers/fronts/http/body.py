@@ -278,6 +278,7 @@ async def receive(
         coding = request.headers.get("Transfer-Encoding", "chunked")
         if coding.strip().lower() != "chunked":
             raise HttpError(400, "the only Transfer-Encoding of a body here is chunked")
+    # aiohttp answers Expect in its router, which this front does not use.
     if request.headers.get("Expect") and request.transport is not None:
         request.transport.write(_CONTINUE)
     size = 0
@@ -287,6 +288,7 @@ async def receive(
     try:
         has_more = True
         while has_more:
+            # A body that is all there needs no timer.
             if content.is_eof():
                 has_more = False
                 piece = content.read_nowait()
@@ -300,6 +302,7 @@ async def receive(
             take(piece)
             missing = hold.add(len(piece))
             if missing:
+                # Room that other bodies take is not this client's delay.
                 waits = loop.time()
                 await hold.wait(missing)
                 waited = loop.time() - waits
@@ -326,6 +329,7 @@ async def _next_piece(
         if loop.time() >= gives_way:
             if hold.is_in_the_way:
                 raise HttpError(408, "the body arrives too slowly, and others wait for its room")
+            # Another body may begin to wait for the room at any moment.
             gives_way = loop.time() + 1
         try:
             async with asyncio.timeout_at(min(until, gives_way)):

@@ -284,6 +284,7 @@ async def start_front(
     """
     loop = asyncio.get_running_loop()
     handler = Handler(data_plane, settings, journal, document, metrics, room, views, batches)
+    # Without cancellation aiohttp lets a handler run on after its client has gone.
     manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)
     make = connections.make
@@ -309,6 +310,7 @@ async def start_front(
                 reuse_port=settings.shares_port or None,
             )
             listeners.append(listener)
+            # With port 0, the port that the first host gets is that of all hosts.
             port = listener.sockets[0].getsockname()[1]
     except OSError:
         for listener in listeners:

@@ -75,6 +75,8 @@ class Frames:
                 at += size - len(self._head)
                 self._head = b""
                 self._left = _payload_size(head)
+                # Pings may stand between the parts of a message (RFC 6455, 5.4); they are not
+                # counted as it.
                 self._is_message = head[0] & 0xF < _CLOSE
                 self._is_last = head[0] >= _LAST
             if not self._left and self._is_message and self._is_last:

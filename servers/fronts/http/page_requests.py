@@ -149,6 +149,7 @@ class PageFiles:
             raise HttpError(404, "here is a page, text/html; /openapi.json lists what is served")
         is_packed = _takes_gzip(request.headers.get("Accept-Encoding", ""))
         content = await file.content(is_packed)
+        # Each coding of a content needs a tag of its own (RFC 9110, 8.8.3.3).
         tag = file.tag if is_packed else f"{file.tag}-plain"
         headers = {
             **exchange.headers,
@@ -157,6 +158,8 @@ class PageFiles:
             "Cache-Control": _FOR_EVER if _HASHED.fullmatch(name) else _VALIDATED,
         }
         known = request.headers.get("If-None-Match", "").split(",")
+        # If-None-Match compares weakly (RFC 9110, 13.1.2): a proxy that packs may have made the tag
+        # weak.
         if any(each.strip().removeprefix("W/") in ("*", f'"{tag}"') for each in known):
             return web.Response(status=304, headers=headers)
         if is_packed:

@@ -226,6 +226,8 @@ def find_route(path: str) -> Route | None:
     route = _whole_paths().get(path)
     if route is not None:
         return route
+    # A proxy in front may have decided by another path than it passes on: it removes such segments,
+    # the server must not.
     if _has_dot_segment(path):
         return None
     if path.startswith(_KSERVE_PREFIX):

@@ -257,6 +257,7 @@ class GrpcFront:
         tasks = [call.task for call in self._calls.in_hand()]
         with suppress(TimeoutError):
             async with asyncio.timeout(_CUT_OFF_SECONDS):
+                # grpcio waits for the coroutines of cancelled calls, which may hang.
                 await self._server.stop(None)
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=_CUT_OFF_SECONDS)

@@ -357,14 +357,18 @@ class _Connection(asyncio.Protocol):
                 break
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
             kind, flags = data[at + 3], data[at + 4]
+            # The highest bit is reserved, and ignored (RFC 9113, 4.1).
             stream = int.from_bytes(data[at + 5 : at + 9]) & 0x7FFFFFFF
             begin = at
             at += _HEAD_BYTES
             self._stream = 0
+            # Nothing may be sent between a header block's frames (RFC 9113, 4.3).
             self._in_headers = kind in (_HEADERS, _CONTINUATION) and not flags & _END_HEADERS
             if kind == _DATA:
                 message = self._messages.get(stream)
                 if message is None:
+                    # The message's own head decides if its stream must be followed, so it is waited
+                    # for.
                     if end - at < min(length, 1 + _PREFIX_BYTES):
                         self._tail, end = data[begin:], begin
                         break
@@ -400,6 +404,8 @@ class _Connection(asyncio.Protocol):
     def _take(self, data: bytes, at: int, end: int) -> None:
         """Follow the messages in a part of a frame's payload."""
         if self._is_padded:
+            # The first byte of padded data is the length of the padding at their end (RFC 9113,
+            # 6.1).
             self._is_padded = False
             self._content -= 1 + data[at]
             at += 1
@@ -665,6 +671,7 @@ class _Upstream(asyncio.Protocol):
                     kept_from = at
                 continue
             self._left = length
+            # Nothing may be sent between a header block's frames (RFC 9113, 4.3).
             self._in_headers = kind in (_HEADERS, _CONTINUATION) and not flags & _END_HEADERS
             if kind == _RESET or (kind in (_DATA, _HEADERS) and flags & _END_STREAM):
                 self._begun.discard(stream)

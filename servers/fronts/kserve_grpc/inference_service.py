@@ -228,6 +228,7 @@ class StreamSession:
                 request = await decode_beside(data, self._settings.max_parsed_bytes)
                 _check_model(request, first)
             except RequestError as error:
+                # One wrong request does not end the stream, as in OpenVINO Model Server.
                 self._answers.put(encode_stream_error(status_of(error)[1], request_id(data)))
             else:
                 return request

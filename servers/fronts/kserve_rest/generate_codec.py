@@ -71,6 +71,7 @@ def decode_generate(
     return InferRequest(
         model=model,
         version=version,
+        # A model may have an input with this name.
         id="" if "id" in known else text_member(value, "id", "the request"),
         parameters=_parameters({} if "parameters" in known else value, others),
         inputs=tuple(tensors),

@@ -237,6 +237,7 @@ def _flattened(data: list[Any], shape: tuple[int, ...], place: str) -> list[Any]
 
 def _check_lengths(arrays: list[Any], shape: tuple[int, ...], depth: int, place: str) -> None:
     expected = shape[depth] if shape else 1
+    # Whole levels at once, in C: a tensor may have a million rows. The loop is for the message.
     if set(map(type, arrays)) <= {list} and set(map(len, arrays)) <= {expected}:
         return
     for index, array in enumerate(arrays):

@@ -117,6 +117,7 @@ def _decode(
         size = (_nearest(width, image.shape[1]), _nearest(height, image.shape[0]))
         if size[0] * size[1] * channels.low * len(tensor.data) > _MOST_ELEMENTS:
             raise RequestError(f"{place}: the images are too large")
+        # OpenCV drops the dimension of a single channel.
         image = opencv().resize(image, size).reshape(size[1], size[0], channels.low)
         if images and images[0].shape != image.shape:
             raise RequestError(

@@ -254,6 +254,7 @@ def read_request(
     if in_pieces:
         body["stream_options"] = {"include_usage": True}
     if OF_LOGPROBS.intersection(outputs):
+        # In OpenAI's completions the number of alternatives, in chats a switch.
         body["logprobs"] = True if is_chat else 0
     if is_chat:
         body["messages"] = [{"role": "user", "content": text.value}]

@@ -99,6 +99,8 @@ class TemplateFiles:
         directory = Path(directory)
         if not directory.is_dir():
             raise _broken(directory.name, "there is no such directory")
+        # The last one that is read wins: a file of its own before a member of another, as in
+        # transformers.
         named: dict[str, TemplateSource] = {}
         configs = {name: _read_json(directory / name) for name in _JSON_FILES}
         for name in reversed(_JSON_FILES):
@@ -305,6 +307,7 @@ class ChatTemplate:
         """
         if self._deadline < math.inf and thread_time() > self._deadline:
             raise ChatTemplateError("the chat template takes too long")
+        # The order matters: a request's variables replace those before them, and none after them.
         variables: dict[str, Any] = {
             **self.files.special_tokens,
             **NOT_GIVEN,
@@ -347,6 +350,7 @@ class ChatTemplate:
         try:
             with self._environment.budget() as budget:
                 size = 0
+                # Not ``render``, which would join gigabytes before their size is known.
                 for piece in template.root_render_func(template.new_context(variables)):
                     size += len(piece)
                     budget.allow(size)

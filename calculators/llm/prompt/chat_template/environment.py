@@ -389,10 +389,12 @@ class TemplateEnvironment(BudgetedEnvironment):
     def __init__(self, directory: Path | None, render_limits: RenderLimits) -> None:
         super().__init__(
             render_limits,
+            # As transformers has them: templates are written for these.
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=["jinja2.ext.loopcontrols", GenerationBlock],
             loader=ModelDirectoryLoader(directory),
+            # Else the loader asks the disk at each rendering if a file has changed.
             auto_reload=False,
         )
         for name in _LEFT_OUT_FILTERS:

@@ -189,6 +189,7 @@ def _weight(value: Any, most: int) -> int:
     if type(value) is str:
         return len(value)
     total = 0
+    # No recursion: a loop of a template may nest lists deeper than Python's limit.
     waiting = [value]
     while waiting and total <= most:
         item = waiting.pop()
