@@ -64,8 +64,10 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"the form has more than \d+ parts",
             r"this path is a WebSocket's",
             r"; the JSON must have 1 to \d+ bytes",
-            # The inputs and outputs of the model or graph that KServe's calls name.
+            # The inputs, outputs and side packets of the model or graph that KServe's calls name.
             r"the (in|out)puts? ",
+            r"text_input\\?\": one element is needed",
+            r"is missing: the graph needs it as side packet",
         )
     )
 )

@@ -96,10 +96,10 @@ def file_text(file: Mapping[str, Any], path: str) -> str:
     """
     data = fields.string(file, "file_data", f"{path}.file_data")
     name = fields.string(file, "filename", f"{path}.filename") or ""
+    for other in ("file_id", "file_url"):
+        if fields.string(file, other, f"{path}.{other}") is not None and data is None:
+            raise fields.invalid(f"{path}.{other}", "it is not read here; use file_data")
     if data is None:
-        for other in ("file_id", "file_url"):
-            if file.get(other) is not None:
-                raise fields.invalid(f"{path}.{other}", "it is not read here; use file_data")
         raise fields.missing(f"{path}.file_data", "the file as Base64 or as a data: URL")
     return document_text(decoded_text(data, "", f"{path}.file_data"), name)
 

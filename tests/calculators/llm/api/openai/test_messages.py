@@ -146,6 +146,10 @@ def calls(value: object) -> list[dict[str, Any]]:
             part({"type": "input_audio", "input_audio": {"data": 1}}),
             "messages[0].content[1].input_audio.data",
         ),
+        (
+            part({"type": "input_file", "file_data": "Yg==", "file_url": {}}),
+            "messages[0].content[1].file_url",
+        ),
         (calls("x"), "messages[0].tool_calls"),
         (calls({}), "messages[0].tool_calls"),
         (calls(["x"]), "messages[0].tool_calls[0]"),
