@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.checkout import ROOT
 from tests.file_times import time_of
+from tests.support.checkout import ROOT
 from tests.tiers import Tier, known_tier_of_file
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from typing import Final
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: The part of all lines that the files of `make test` reach.
 SHARE: Final = 0.95

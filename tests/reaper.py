@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: The variable of the environment that marks a process.
 MARK: Final = "GRAPHRT_TESTS_STARTED_BY"

@@ -12,7 +12,7 @@ pytest.importorskip("openvino_genai")
 from bench.performance import FOLDER, PLOTS, Point, draw
 from bench.quick import PAGE, Ratio, read_committed, row, verdict
 from calculators.llm.tuning.arena import Interval
-from tests.markdown import text_of
+from tests.support.markdown import text_of
 
 
 def ratio(low: float, middle: float, high: float, *, is_less_better: bool = False) -> Ratio:

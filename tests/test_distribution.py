@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 from tests.support.nested_runs import WITHOUT_PLUGINS
+from tests.support.patience import PATIENCE
 
 _CONFTEST = """
 from tests.distribution import Distribution

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 from tests.support.nested_runs import WITHOUT_PLUGINS
+from tests.support.patience import PATIENCE
 
 _CONFTEST = """
 from tests.hanging_tests import HangingTests

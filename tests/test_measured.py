@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 
 @pytest.mark.parametrize("workers", [0, 1])

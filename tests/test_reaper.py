@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.reaper import MARK
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.processes import is_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
 from tests.support.nested_runs import WITHOUT_PLUGINS
+from tests.support.patience import PATIENCE
 from tests.tiers import Tier, tier_of_file
 
 _CONFTEST = """

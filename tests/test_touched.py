@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 from tests.tiers import imported_by
 from tests.touched import Change
 

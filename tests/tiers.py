@@ -32,8 +32,8 @@ from typing import Final
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.file_times import time_of
+from tests.support.checkout import ROOT
 from tests.touched import change
 
 

@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 _MAIN: Final = "main"
 #: Folders whose rooms are one level below.

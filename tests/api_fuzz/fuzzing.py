@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.api_fuzz.site import make_site
-from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
+from tests.support.checkout import ROOT
 
 #: Checks of every answer.
 CHECKS: Final = (

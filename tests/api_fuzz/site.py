@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: A language model, and the name of its input in KServe.
 MODEL: Final = "demo"

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from bench.house import PACKAGES, imports_of, read_modules
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: The imports that may close a circle, each with the reason or the decision that has it.
 ALLOWED: Final = {

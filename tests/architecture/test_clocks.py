@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 ROOMS: Final = ("graphrt_base", "graph_runtime", "calculators", "servers")
 #: Functions of the modules time and datetime that read the wall clock.

@@ -97,8 +97,8 @@ from servers.server.workers.crew import METRICS_SECONDS
 from servers.serving.graph_inference import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_model import STREAM_LIMIT
-from tests.checkout import ROOT
-from tests.markdown import DOCS, PAGES, text_of
+from tests.support.checkout import ROOT
+from tests.support.markdown import DOCS, PAGES, text_of
 
 INVARIANTS = text_of("docs/invariants.md")
 LIMITS = text_of("docs/limits.md")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from bench.house import processes_with_the_runtime, read_modules
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 

@@ -10,7 +10,7 @@ import pytest
 
 from graph_runtime.options.options import OptionsType
 from protos.pool import is_required
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 TEXT = (ROOT / "docs" / "llm_options.md").read_text(encoding="utf-8")
 ROWS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.architecture.test_imports import python
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 CHILD = ROOT / "calculators" / "kit" / "child_process"

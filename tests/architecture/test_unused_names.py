@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 ROOMS = ("bench", "calculators", "graph_runtime", "protos", "servers", "tests")
 _WORD = re.compile(r"[A-Za-z_]\w*")

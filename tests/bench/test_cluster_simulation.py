@@ -33,7 +33,7 @@ from bench.cluster_model import (
     scale,
 )
 from bench.cluster_simulation import STEADY, report, simulate
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 
 def served(engine: Engine, rate: float, count: int, seed: int = 1) -> list[Request]:

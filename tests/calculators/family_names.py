@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from graph_runtime import Registry
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 _HEAD: Final = '''\
 """The node types of families that are imported when a graph names one of them.

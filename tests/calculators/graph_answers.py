@@ -12,7 +12,7 @@ from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import REGISTRY, RunError
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 async def packets_of(loaded: LoadedGraph, payload: HttpPayload) -> list[Any]:

@@ -16,7 +16,7 @@ from calculators.kit.family_names import NAMES
 from calculators.kit.tasks import installed_tasks
 from graph_runtime import Calculator, GraphError, Registry
 from tests.calculators.family_names import families
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 
 class Mine(Calculator):

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
+from tests.support.checkout import ROOT
 
 CODEX: Final = "@openai/codex@0.171.0"
 CLAUDE: Final = "@anthropic-ai/claude-code@2.1.197"

@@ -20,11 +20,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_python, run_shell
-from tests.markdown import text_of
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import text_of
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 _NOT_RUN: Final = re.compile(r"<!-- not run: (.+) -->\s*\Z")

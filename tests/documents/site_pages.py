@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.checkout import ROOT
-from tests.markdown import PAGES
+from tests.support.checkout import ROOT
+from tests.support.markdown import PAGES
 
 #: Those about the whole project, and those beside the code that they describe.
 SITE_PAGES: Final = (

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 #: Address of the servers in the documents.
 ADDRESS: Final = "http://127.0.0.1:8000"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.checkout import ROOT
 from tests.documents.site_pages import FOLLOWED, SITE_PAGES
-from tests.markdown import blocks, text_of
+from tests.support.checkout import ROOT
+from tests.support.markdown import blocks, text_of
 
 #: Commands that are left out, with the reason.
 NOT_RUN = {

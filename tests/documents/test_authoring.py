@@ -13,8 +13,8 @@ import pytest
 
 from servers.cli.arguments import KINDS
 from tests.documents.snippets import asked, run_python, run_shell, served
-from tests.markdown import block, commands, text_of
 from tests.support.installed_package import install
+from tests.support.markdown import block, commands, text_of
 
 CALCULATORS = "docs/calculators.md"
 CALCULATOR = "docs/tutorials/add_a_calculator.md"

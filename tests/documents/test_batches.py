@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, run_python, served
-from tests.markdown import block, commands
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands
 
 PAGE = "docs/batches.md"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.documents.page_run import check_output, follow
 from tests.documents.site_pages import FOLLOWED
-from tests.markdown import text_of
+from tests.support.markdown import text_of
 
 
 @pytest.mark.parametrize("page", FOLLOWED)

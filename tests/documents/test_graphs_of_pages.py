@@ -9,9 +9,9 @@ import pytest
 import calculators
 from graph_runtime import REGISTRY, Registry, parse_graph_text, validate_graph
 from servers.serving.python_path import registry_with
-from tests.checkout import ROOT
 from tests.documents.site_pages import SITE_PAGES
-from tests.markdown import blocks
+from tests.support.checkout import ROOT
+from tests.support.markdown import blocks
 from website.drawings import connected
 
 #: What registers a calculator.

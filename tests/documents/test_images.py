@@ -10,8 +10,8 @@ from PIL import Image
 
 from tests.calculators.images.image_generation.image_models import make_model
 from tests.documents.snippets import ADDRESS, asked, run_python, served
-from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
+from tests.support.markdown import block, commands
 
 PAGE = "calculators/images/image_generation/README.md"
 

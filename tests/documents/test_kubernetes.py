@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.markdown import block, commands, text_of
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands, text_of
 
 PAGE: Final = "docs/kubernetes.md"
 yaml = pytest.importorskip("yaml", reason="the extra `dev` has it")

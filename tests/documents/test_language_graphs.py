@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from servers.cli.language_graphs import language_graphs, page
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
 
 PAGE = ROOT / "docs" / "language_graphs.md"
 

@@ -6,9 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.checkout import ROOT
 from tests.documents.snippets import run_python, served
-from tests.markdown import block, blocks, commands
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, blocks, commands
 
 PAGE = "docs/language_nodes.md"
 GUARD = ROOT / "examples/graphs/guard"

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.documents.snippets import asked, served
-from tests.markdown import block, commands
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.markdown import block, commands
+from tests.support.patience import PATIENCE
 
 PAGE = "docs/live.md"
 

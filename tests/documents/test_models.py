@@ -13,10 +13,10 @@ from bench.random_model import TINY, make_model
 from servers.options.model_options import PARAMETERS, WEIGHT_FORMATS
 from tests.calculators.llm.demo_model import DEMO
 from tests.documents.snippets import ADDRESS, asked, run_shell, served
-from tests.markdown import block, commands, text_of
 from tests.servers.cli.process import graphrt
 from tests.servers.model_store.exporter_stub import ExporterStub, make_source, source_files
 from tests.servers.model_store.loopback_hub import LoopbackHub
+from tests.support.markdown import block, commands, text_of
 
 PAGE = "docs/models.md"
 

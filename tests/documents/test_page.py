@@ -11,8 +11,8 @@ import pytest
 
 from servers.config import read_config
 from tests.documents.snippets import asked, run_shell, served
-from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
+from tests.support.markdown import block, commands
 
 PAGE = "docs/page.md"
 EDITORS = "docs/editors.md"

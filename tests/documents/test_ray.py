@@ -12,10 +12,10 @@ import pytest
 
 from servers.config import read_config
 from servers.config.entries import Scale
-from tests.checkout import ROOT
-from tests.markdown import block, commands
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands
 
 PAGE = "docs/ray.md"
 

@@ -15,11 +15,11 @@ import pytest
 from calculators.kit.tasks import Task, installed_tasks
 from tests.calculators.images.image_generation import image_models
 from tests.calculators.speech.text_to_speech import tone_model
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_shell, served
-from tests.markdown import block, commands, text_of
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands, text_of
+from tests.support.patience import PATIENCE
 
 README = "README.md"
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")

@@ -12,7 +12,7 @@ from calculators.speech.speech_to_text.realtime.audio_format import PCM_RATE
 from tests.calculators.speech.speech_to_text.counter import TEXT
 from tests.calculators.speech.speech_to_text.realtime.sounds import silence, speech
 from tests.documents.snippets import run_python, served
-from tests.markdown import block, commands
+from tests.support.markdown import block, commands
 
 PAGE = "calculators/speech/speech_to_text/realtime/README.md"
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.documents.snippets import asked, served
-from tests.markdown import blocks, commands, text_of
+from tests.support.checkout import ROOT
+from tests.support.markdown import blocks, commands, text_of
 
 PAGE: Final = "calculators/language/redaction/README.md"
 

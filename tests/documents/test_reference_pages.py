@@ -11,7 +11,7 @@ from graph_runtime import REGISTRY
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.document import describe
 from servers.operations.metrics.server_metrics import ServerMetrics
-from tests.markdown import text_of
+from tests.support.markdown import text_of
 from website.calculator_pages import calculator_pages
 from website.gguf_tables import PAGE as MODELS_PAGE
 from website.gguf_tables import with_tables

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked, run_python, run_shell, served
-from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands
 
 EXAMPLE = "examples/graphs/agent/README.md"
 PAGE = "calculators/language/server_tools/README.md"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.documents.snippets import GRPC_PORT, asked, run_python, run_shell, served
-from tests.markdown import block, commands, text_of
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import block, commands, text_of
 
 SERVING = "docs/serving.md"
 KSERVE = "docs/kserve.md"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 from website.repository_pages import site_path
 
 for _package in ("mkdocs", "material", "mkdocstrings"):

@@ -11,8 +11,8 @@ import pytest
 from tests.calculators.speech.audio.sounds import tone, wav
 from tests.calculators.speech.speech_to_text.counter import TEXT
 from tests.documents.snippets import ADDRESS, asked, run_python, served
-from tests.markdown import block, commands
 from tests.servers.cli.serving import Serving
+from tests.support.markdown import block, commands
 
 PAGE = "calculators/speech/speech_to_text/README.md"
 

@@ -11,7 +11,7 @@ import soundfile
 
 from tests.calculators.speech.text_to_speech.tone_model import make_model, seconds
 from tests.documents.snippets import ADDRESS, asked, run_python, served
-from tests.markdown import block, commands
+from tests.support.markdown import block, commands
 
 PAGE = "calculators/speech/text_to_speech/README.md"
 SENTENCES = ("Good morning.", "How are you?")

@@ -15,10 +15,10 @@ from calculators.images.image.video_file import VideoWriter
 from calculators.kit.graph_directory import find_mediapipe_file
 from servers.cli import main
 from tests.calculators.vision.solutions import needs_models
-from tests.checkout import ROOT
 from tests.documents.snippets import run_python
-from tests.markdown import block
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
+from tests.support.markdown import block
 
 PAGE = "docs/vision.md"
 MODEL = "mediapipe/modules/face_landmark/face_landmark.tflite"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.documents.snippets import served
-from tests.markdown import commands
+from tests.support.markdown import commands
 from tests.support.processes import children_of, module_of
 
 PAGE = "docs/workers.md"

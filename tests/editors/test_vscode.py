@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from servers.cli.editor.grammar import textmate
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 FOLDER: Final = ROOT / "editors" / "vscode"
 PACKAGE: Final[dict[str, Any]] = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))

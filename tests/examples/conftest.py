@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 
 @pytest.fixture(scope="module")

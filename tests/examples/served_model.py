@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.examples.text_clients import ask_with_clients
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 
 class ServedModel:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 openai = pytest.importorskip("openai", reason="the extra clients is not installed")
 triton_grpc = pytest.importorskip("tritonclient.grpc", reason="the extra clients is not installed")

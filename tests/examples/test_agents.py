@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 AGENTS = ROOT / "examples" / "agents"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 CONFIG = "examples/graphs/arithmetic/config.json"
 MODEL = "/v2/models/arithmetic"

@@ -17,10 +17,10 @@ from calculators.tensors.inference import InferRequest, Tensor
 from servers.config import ServerConfig, read_config
 from servers.contract.data_plane import TensorMetadata
 from servers.serving.model_repository import ModelRepository
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
 from tests.servers.serving.asking import infer
 from tests.servers.serving.models.model_folders import registry
+from tests.support.checkout import ROOT
 
 FLOWERS = ROOT / "examples" / "graphs" / "flowers"
 #: A setosa, a versicolor and a virginica.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt, packets
+from tests.support.checkout import ROOT
 
 GRAPHS = ROOT / "examples" / "graphs"
 NAMES = sorted(path.name.removesuffix(".feed.jsonl") for path in GRAPHS.glob("*.feed.jsonl"))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 GUARD = ROOT / "examples/graphs/guard"
 QUESTION = "What is the capital of France?"

@@ -15,9 +15,9 @@ import pytest
 
 from calculators.images.image.encoded_image import encode_image
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 FOLDER = "examples/graphs/image_classification"
 INFER = "/v2/models/image_classification/infer"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 FOLDER = ROOT / "examples" / "graphs" / "long_context"
 CHAT = "/v3/chat/completions"

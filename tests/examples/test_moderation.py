@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.examples.text_clients import ask_several
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 FOLDER = "examples/graphs/moderation"
 NO = "I do not answer this."

@@ -23,11 +23,11 @@ from protos.pool import message_class
 from servers.config import read_config
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.images.image.runs import run
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.serving.asking import infer
 from tests.servers.serving.models.model_folders import registry
+from tests.support.checkout import ROOT
 
 FOLDER = "examples/graphs/object_detection"
 GRAPH = ROOT / FOLDER / "graph.pbtxt"

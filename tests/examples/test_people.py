@@ -17,9 +17,9 @@ from bench.mediapipe_oracle import lines, picture
 from calculators.images.image.encoded_image import encode_image
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
 from tests.calculators.vision.solutions import needs_models
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 STILLS = {
     case["solution"]: case for case in lines("stills.jsonl") if case["picture"] == "astronaut"

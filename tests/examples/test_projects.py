@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from servers.cli.arguments import KINDS
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, run_shell, served
-from tests.markdown import commands
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import commands
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 

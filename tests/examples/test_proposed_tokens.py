@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 GRAPHS = ROOT / "examples" / "graphs"
 MODELS = ("speculative", "prompt_lookup")

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from examples.graphs.rag.nodes.passages import Passage, parts, read_passages, sections
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 openai = pytest.importorskip("openai", reason="the extra `clients` is not installed")
 

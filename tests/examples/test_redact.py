@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.examples.text_clients import ask_with_clients
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 FOLDER = "examples/graphs/redact"
 QUESTION = "What is the capital of France?"

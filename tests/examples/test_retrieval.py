@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 openai = pytest.importorskip("openai", reason="the extra `clients` is not installed")
 triton_grpc = pytest.importorskip(

@@ -21,7 +21,7 @@ from examples.models.vision_training.example_pictures import EXAMPLES
 from examples.models.vision_training.pictures import Pixels, Shape, draw
 from examples.models.vision_training.questions import content, sentence
 from examples.models.vision_training.scorecard import usual_picture
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 MODEL = ROOT / "examples" / "models" / "shapes_vlm"
 SETTINGS = EngineSettings(model_path=str(MODEL), device="CPU", pipeline_type="VLM_CB")

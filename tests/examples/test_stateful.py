@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.process.server_process import ENGINE
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 from tests.support.processes import children_of, module_of
 
 FOLDER = ROOT / "examples" / "graphs" / "stateful"

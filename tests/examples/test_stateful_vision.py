@@ -6,8 +6,8 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 FOLDER = "examples/graphs/stateful_vision"
 PICTURES = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"

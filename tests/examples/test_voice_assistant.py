@@ -23,8 +23,8 @@ from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
 from tests.calculators.speech.text_to_speech.tone_model import seconds
 from tests.examples.voice_graph import EXAMPLE, HEARD, MODELS, put_graph, recording, system_message
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 _TOKENS = 40
 

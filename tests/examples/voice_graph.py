@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 
 from tests.calculators.speech.text_to_speech.tone_model import make_model
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 EXAMPLE: Final = ROOT / "examples" / "graphs" / "voice_assistant"
 MODELS: Final = ROOT / "examples" / "models"

@@ -19,7 +19,7 @@ from graph_runtime import (
 )
 from tests.graph_runtime.random_graphs import BuiltGraph
 from tests.graph_runtime.random_steps import Entry
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 DRIVERS = ("application thread", "default", "event loop", "thread pool")
 

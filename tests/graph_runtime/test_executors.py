@@ -28,7 +28,7 @@ from graph_runtime import (
 from graph_runtime.authoring.executor import ThreadCache, automatic_num_threads
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 class Where(Calculator):

@@ -19,7 +19,7 @@ from graph_runtime import (
 )
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Forward, one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture

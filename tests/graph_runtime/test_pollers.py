@@ -10,7 +10,7 @@ import pytest
 
 from graph_runtime import CalculatorGraph, Registry, RunError
 from tests.graph_runtime.small_calculators import one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 COUNTS = """
     node { calculator: "CountTo" input_side_packet: "N:n" output_stream: "numbers" }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graph_runtime.language.source_map import node_positions
 from graph_runtime.language.statements import DraftText
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 GRAPHS = sorted((ROOT / "examples" / "graphs").rglob("*.pbtxt"))
 GRAPH = """\

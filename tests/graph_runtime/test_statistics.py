@@ -22,7 +22,7 @@ from graph_runtime import (
 )
 from graph_runtime.engine.states import RunState
 from tests.graph_runtime.small_calculators import one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 JOIN = """
     input_stream: "left" input_stream: "right" max_queue_size: 2

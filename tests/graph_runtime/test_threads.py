@@ -26,7 +26,7 @@ from graph_runtime.testing import Sink
 from graphrt_base.interrupts import without_interrupts
 from tests.graph_runtime.every_driver import DRIVERS, make_graph, run_graph
 from tests.graph_runtime.small_calculators import Forward, one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 POOL = """
     executor { name: "pool" type: "ThreadPoolExecutor" options {

@@ -25,7 +25,7 @@ from graph_runtime import (
 from graph_runtime.testing import Sink
 from tests.graph_runtime.every_driver import make_graph, run_graph
 from tests.graph_runtime.small_calculators import one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 class Held(Calculator):

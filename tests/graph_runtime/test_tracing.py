@@ -11,7 +11,7 @@ import pytest
 
 from graph_runtime import CalculatorGraph, Registry, RunError, StateError, Tracer
 from tests.graph_runtime.small_calculators import one_node
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """
     input_stream: "in"

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 AXE: Final = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 #: The rules of axe that must find nothing.

@@ -16,8 +16,8 @@ from PIL import Image, ImageDraw
 from tests.calculators.images.image_generation.image_models import make_model as make_image_model
 from tests.calculators.speech.text_to_speech.tone_model import make_model as make_voice_model
 from tests.calculators.speech.text_to_speech.tone_model import make_voice
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 _MODELS: Final = ROOT / "examples" / "models"
 

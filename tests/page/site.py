@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.servers.cli.serving import ECHO, Serving
+from tests.support.checkout import ROOT
 
 #: `Stuck` and `Silent` wait until the client goes.
 _CALCULATORS: Final = '''\

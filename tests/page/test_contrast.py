@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 TOKENS: Final = ROOT / "page" / "src" / "look" / "tokens.css"
 #: Contrast of text (1.4.3), and of signs and lines that mean something (1.4.11).

@@ -12,8 +12,8 @@ pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.page.browsing import Visit, visit
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.patience import PATIENCE
 
 expect.set_options(timeout=PATIENCE * 1000)
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from protos.pool import pool
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 FIELDS: Final = ROOT / "page" / "src" / "editor" / "fields.ts"
 _MESSAGE: Final = re.compile(r"^  (\w+): \[(.*?)\],$", re.MULTILINE | re.DOTALL)

@@ -13,9 +13,9 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.conditions import wait_until
 from tests.page.browsing import Visit, visit
 from tests.page.site import Site, serve
+from tests.support.conditions import wait_until
 
 #: Of a frame at 60 per second a script may take this part, in milliseconds.
 SCRIPT_PER_FRAME: Final = 4.0

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from tests.page.browsing import Visit, visit
 from tests.page.playing import serving_models, shapes
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 EXAMPLES: Final = 3
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.page.browsing import Visit, visit
 from tests.page.playing import serving_models, shapes, tone
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 expect.set_options(timeout=PATIENCE * 1000)
 

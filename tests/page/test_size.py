@@ -6,7 +6,7 @@ import gzip
 import re
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 SHIPPED: Final = ROOT / "servers" / "page" / "static"
 MOST_BYTES: Final = 300_000

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 CHAT: Final = "/v3/chat/completions"
 COMPLETIONS: Final = "/v3/completions"

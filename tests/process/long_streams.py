@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
-from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
+from tests.support.patience import PATIENCE
 
 #: More than is generated during a test.
 ENDLESS = 1900

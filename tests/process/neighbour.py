@@ -6,9 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 from typing import Any, Final
 
-from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
 from tests.process.stream_law import read_stream
+from tests.support.patience import PATIENCE
 
 _TOKENS: Final = 1000
 _ASKED: Final[dict[str, Any]] = {"ignore_eos": True, "max_tokens": _TOKENS}

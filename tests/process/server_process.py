@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient
 from tests.servers.cli.process import start_graphrt
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 from tests.support.processes import children_of, is_running, module_of
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"

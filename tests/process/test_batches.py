@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, computed, content_of, line, make_site
 from tests.process.server_process import ServerProcess
 from tests.servers.fronts.openapi.described import Described
+from tests.support.conditions import wait_until
 from tests.support.late_import import LateImport
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     import openai

@@ -13,9 +13,9 @@ import pytest
 
 from bench.gguf_file import write_gguf
 from bench.random_model import TINY, metadata, weights
-from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ServerProcess
+from tests.support.checkout import ROOT
 
 Break = Callable[[Path], object]
 

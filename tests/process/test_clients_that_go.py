@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import ENDLESS
 from tests.process.server_process import ENGINE, ServerProcess
+from tests.support.conditions import wait_until
 from tests.support.processes import cpu_seconds
 
 #: CPU time that the engine may still use for requests of departed clients; a whole one takes

@@ -9,14 +9,14 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.stream_law import read_stream
+from tests.support.conditions import wait_until
 from tests.support.late_import import LateImport
+from tests.support.patience import PATIENCE
 
 openai = LateImport("openai", reason="the extra `clients` is not installed")
 

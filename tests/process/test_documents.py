@@ -12,9 +12,9 @@ from typing import Any, Final
 import openai
 import pytest
 
-from tests.checkout import ROOT
 from tests.process.http_client import CHAT
 from tests.process.server_process import ServerProcess
+from tests.support.checkout import ROOT
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 TEXT: Final = b"Fourteen geese fly over the lake."

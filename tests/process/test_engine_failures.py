@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess
 from tests.process.stream_law import read_stream
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
 
 
 @pytest.fixture(scope="module")

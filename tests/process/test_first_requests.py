@@ -33,10 +33,10 @@ from bench.cheapest_requests import (
 )
 from protos.pool import message_class
 from tests.calculators.speech.audio.sounds import tone, wav
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli import process
 from tests.servers.cli.serving import ECHO, Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 _AUDIT: Final = ROOT / "tests" / "process" / "loop_audit"
 _GRAPHS: Final = ROOT / "examples" / "graphs"

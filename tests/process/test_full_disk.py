@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.conditions import wait_until
 from tests.process.batch_site import PATH, content_of, line, make_site
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
 from tests.support.late_import import LateImport
 from tests.support.small_disk import SmallDisk, small_disk
 

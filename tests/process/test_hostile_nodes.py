@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pytest
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.http_client import HttpClient, Reply
 from tests.process.long_streams import ENDLESS
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.test_clients_that_go import Idle
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.processes import cpu_seconds
 
 NODES: Final = '''\

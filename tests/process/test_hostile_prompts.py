@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO, Reply
 from tests.process.server_process import PROMPTS, ServerProcess
+from tests.support.conditions import wait_until
 
 LONG_PROMPTS = "calculators.llm.prompt.long_process"
 HALF = r'{"a": "\ud800"}'

@@ -14,7 +14,6 @@ import pytest
 
 from tests.calculators.llm.demo_model import ONE_THREAD
 from tests.calculators.llm.graph_texts import loop_with
-from tests.patience import PATIENCE
 from tests.process.existing_graphs import make_model
 from tests.process.hostile_structures import (
     EITHER,
@@ -26,6 +25,7 @@ from tests.process.hostile_structures import (
 from tests.process.http_client import CHAT, HELLO, HttpClient, Reply
 from tests.process.neighbour import Neighbour
 from tests.process.server_process import ServerProcess
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 
 from tests.calculators.images.media.pictures import animation, data_uri, picture, promising_png
 from tests.calculators.llm.api.openai.api_cases import is_refused, load_api_cases
-from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO, HttpClient
 from tests.process.server_process import ServerProcess
 from tests.process.test_bad_inputs import run_corpus
+from tests.support.checkout import ROOT
 
 SEEING: Final = ROOT / "examples" / "models" / "shapes_vlm"
 MODEL_LENGTH: Final = 1024

@@ -15,10 +15,10 @@ from typing import Final
 
 import pytest
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.http_client import CHAT
 from tests.process.server_process import ServerProcess
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 
 _CALCULATORS: Final = '''\
 import asyncio

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import in_flight
 from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess
 from tests.process.stream_law import read_stream
+from tests.support.conditions import wait_until
 from tests.support.processes import is_running
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.process.long_streams import ENDLESS
 from tests.process.server_process import ENGINE, ServerProcess
 from tests.process.test_clients_that_go import Idle
+from tests.support.conditions import wait_until
 from tests.support.processes import cpu_seconds
 
 TEXT = "the request was not answered within 1 s, its time-out"

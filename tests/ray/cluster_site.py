@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, looped
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 CHAT = "/v3/chat/completions"
 #: A stream of `Probe`: an event, and the rest when the file `go` is there.

@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 
-from tests.patience import PATIENCE
 from tests.ray.cluster_site import Site, wait_until
 from tests.servers.cli.process import environment
+from tests.support.patience import PATIENCE
 
 #: Where Ray's commands are.
 BIN = Path(sys.executable).parent

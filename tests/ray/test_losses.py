@@ -19,7 +19,6 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 
-from tests.checkout import ROOT
 from tests.ray.cluster_site import (
     CHAT,
     TICK,
@@ -34,6 +33,7 @@ from tests.ray.cluster_site import (
 from tests.ray.nodes import Nodes
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 
 def processes_below(pid: int, name: str = "") -> list[int]:

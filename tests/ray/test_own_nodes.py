@@ -26,8 +26,6 @@ from tests.calculators.speech.speech_to_text import counter
 from tests.calculators.speech.text_to_speech import tone_model
 from tests.calculators.tensors.openvino.graphs import session_and_inference
 from tests.calculators.text.embeddings.tiny_embedder import expected, graph, make_model
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.ray.cluster_site import (
     SMALL,
     Site,
@@ -38,6 +36,8 @@ from tests.ray.cluster_site import (
     wait_until,
 )
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 DEMO = ROOT / "examples/models/demo"
 QUESTION = [{"role": "user", "content": "What is graphrt?"}]

@@ -22,7 +22,6 @@ import openai
 import tritonclient.grpc
 import tritonclient.utils
 
-from tests.patience import PATIENCE
 from tests.ray.cluster_site import (
     CHAT,
     TICK,
@@ -37,6 +36,7 @@ from tests.ray.cluster_site import (
 )
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 POUR = {"model": "probe", "do": "pour", "stream": True}
 

@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed (make ray)")
 
-from tests.checkout import ROOT
 from tests.ray.cluster_site import CHAT, Site, ask, in_threads, next_event, wait_until
 from tests.ray.nodes import Nodes
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 
 STREAMS = 8
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: Variables that would let an installation find the checkout.
 _OF_THIS_PROCESS: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Final
 
 from servers.cli.arguments import KINDS
-from tests.checkout import ROOT
 from tests.release.installation import Installation, build, run
+from tests.support.checkout import ROOT
 
 #: Extras whose packages graphs of arrays, pictures and documents need.
 EXTRAS: Final = "hub,images,retrieval,vision"

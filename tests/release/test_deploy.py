@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.checkout import ROOT
 
 DEPLOY: Final = ROOT / "deploy"
 DOCKERFILE: Final = (DEPLOY / "Dockerfile").read_text("utf-8")

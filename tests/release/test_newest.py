@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.release import newest_versions
+from tests.support.checkout import ROOT
 
 
 def test_each_python_of_the_classifiers_is_tried_or_said_to_be_missing(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from deploy.release import versioned_deployment, versioned_project
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
 

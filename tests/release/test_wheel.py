@@ -15,8 +15,8 @@ from typing import Final
 import pytest
 
 from servers.cli.arguments import KINDS
-from tests.checkout import ROOT
 from tests.release.installation import Installation, build, run, unpacked
+from tests.support.checkout import ROOT
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO
+from tests.support.checkout import ROOT
 
 _PICTURES: Final = ROOT / "examples" / "models" / "shapes_vlm" / "pictures"
 #: Number of forms of answers that recur; every tenth request has a form of its own.

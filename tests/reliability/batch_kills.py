@@ -28,10 +28,10 @@ from typing import Any, Final
 
 import openai
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.batch_site import PATH, computed, content_of, line, make_site
 from tests.process.server_process import ServerProcess
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 
 _WORKER: Final = "servers.cli.batch_worker"
 _LINES: Final = 60

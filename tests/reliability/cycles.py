@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.calculators.tensors.python.running import HTTP_HANDLER
-from tests.checkout import ROOT
-from tests.conditions import wait_until
 from tests.process.http_client import CHAT, HELLO
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
 from tests.support.processes import children_of, is_running
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"

@@ -26,11 +26,11 @@ from random import Random
 from typing import Any, Final
 
 from bench.machine import describe_machine
-from tests.checkout import ROOT
 from tests.process.server_process import DEMO, ServerProcess
 from tests.reliability.asked import any_request
 from tests.reliability.held import grown, growth, leaks, look_when_quiet, table
 from tests.reliability.http_exchange import Broken, Leaving, exchange
+from tests.support.checkout import ROOT
 
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 _SECONDS: Final = 60.0

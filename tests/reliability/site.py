@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.process.server_process import DEMO
+from tests.support.checkout import ROOT
 
 #: Language models of the site.
 LANGUAGE_MODELS: Final = 2

@@ -31,9 +31,9 @@ from servers.batches.store import BatchStore
 from servers.config.edit import replace_file
 from servers.model_store.directory import ORIGIN_FILE, read_origin
 from tests.calculators.language.retrieval.test_index_file import made
-from tests.patience import PATIENCE
 from tests.servers.batches.samples import NOW, add_batch, add_file
 from tests.support.broken_files import EVERY, INSTEAD, remove
+from tests.support.patience import PATIENCE
 from tests.support.powers import without_powers
 from tests.support.small_disk import SmallDisk, small_disk
 

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from calculators.kit.child_process import early_start
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 
 class Apart:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -17,7 +17,7 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 _MODEL: Final = ROOT / "examples" / "models" / "demo"
 _FLOAT32: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}

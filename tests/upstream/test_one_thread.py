@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from calculators.kit.machine import cpu_flags
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 from tests.upstream.child import run
 
 pytestmark = pytest.mark.skipif("amx_bf16" not in cpu_flags(), reason="the processor has no AMX")

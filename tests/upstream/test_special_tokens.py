@@ -14,7 +14,7 @@ import openvino
 import openvino_genai as genai
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 _MODEL: Final = str(ROOT / "examples" / "models" / "demo")
 #: Texts of letters; the model's end tokens are 0, whose text this is, and 2.

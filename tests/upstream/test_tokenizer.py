@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 from tests.upstream.child import LIMITED, run
 
 _MODEL = ROOT / "examples" / "models" / "demo"

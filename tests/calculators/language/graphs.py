@@ -21,7 +21,7 @@ from graph_runtime import (
     validate_graph,
 )
 from graph_runtime.authoring.ports import In, ports_of
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"

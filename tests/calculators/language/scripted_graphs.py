@@ -9,7 +9,7 @@ from calculators.language import GenerationRequest, request_for
 from calculators.language.delta import Deltas
 from graph_runtime import CalculatorGraph, parse_graph_text, validate_graph
 from graph_runtime.testing import Sink
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def model_node(name: str, deltas: str, *requests: str, options: str = "") -> str:

@@ -15,7 +15,7 @@ from graph_runtime import FamilySettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import QUEUE, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 DEMO = ROOT / "examples" / "models" / "demo"
 #: An option of engines within a test's process: beside other tests, the threads of one engine spin

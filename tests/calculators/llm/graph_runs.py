@@ -11,7 +11,7 @@ from typing import Any
 from calculators.kit.requests.http_payload import HttpPayload, NoClient, RequestError
 from calculators.llm.servable import LlmServable
 from graph_runtime import CalculatorGraph, GraphError, GraphResources, RunError, ValidatedGraph
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 CHAT = "/v3/chat/completions"
 COMPLETIONS = "/v3/completions"

@@ -12,7 +12,7 @@ from graph_runtime import ResourceError
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_texts import resources_of, with_options
 from tests.calculators.llm.test_node_options import read, refusal
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 
 def plugin(**properties: Any) -> str:

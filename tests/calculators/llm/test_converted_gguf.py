@@ -30,7 +30,7 @@ from graph_runtime import (
     load_graph_config,
     validate_graph,
 )
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 PROMPTS = ("good morning", "a b c d", "Grüße, 你好", " 1 2 3")
 SETTINGS = GenerationSettings(max_new_tokens=24, ignore_eos=True, logprobs=True)

@@ -9,7 +9,7 @@ import pytest
 
 from graph_runtime import Cancelled, GraphError
 from tests.calculators.llm.graph_runs import COMPLETIONS, Asking, LeavingClient, Run, request
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 ENDLESS: dict[str, Any] = {"max_tokens": 2000, "ignore_eos": True}
 

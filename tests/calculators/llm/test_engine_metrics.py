@@ -9,7 +9,7 @@ from calculators.llm.engine.engine import watch_engine
 from graph_runtime import NO_METRICS, MetricHistogram
 from graph_runtime.authoring.metrics import NO_LABELS, SECONDS
 from tests.calculators.llm.engine.engines import ENDLESS, demo_engine, part, scripted_engine
-from tests.conditions import until
+from tests.support.conditions import until
 
 
 class Followed:

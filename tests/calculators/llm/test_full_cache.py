@@ -22,7 +22,7 @@ from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of, with_options
 from tests.calculators.llm.test_engine_metrics import Board
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 BLOCKS = 8
 TOKENS = BLOCKS * 32

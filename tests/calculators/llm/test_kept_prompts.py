@@ -19,7 +19,7 @@ from tests.calculators.llm.graph_runs import (
     text_of,
 )
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 PROMPT = "A packet has a timestamp. " * 12
 

@@ -19,7 +19,7 @@ from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, text_of
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 LONGEST = 40
 SHORTEST_ANSWER = 24

@@ -20,8 +20,8 @@ from tests.calculators.llm.graph_runs import (
     request,
     text_of,
 )
-from tests.conditions import signal_process, until
-from tests.patience import PATIENCE
+from tests.support.conditions import signal_process, until
+from tests.support.patience import PATIENCE
 
 
 def refusal(ask: Asking, uri: str, **body: Any) -> RequestError:

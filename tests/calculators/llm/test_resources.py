@@ -21,7 +21,7 @@ from tests.calculators.llm.graph_texts import (
     resources_of,
     two_nodes,
 )
-from tests.conditions import soon
+from tests.support.conditions import soon
 from tests.support.processes import is_running
 
 

@@ -25,7 +25,7 @@ from tests.calculators.llm.graph_runs import (
     text_of,
 )
 from tests.calculators.llm.graph_texts import plan_of, resources_of
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 EXAMPLE = DEMO.parents[1] / "graphs" / "stateful"
 WEATHER = {

@@ -24,7 +24,7 @@ from tests.calculators.llm.graph_runs import (
     text_of,
 )
 from tests.calculators.llm.graph_texts import plan_of, resources_of, with_options
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 MODEL = DEMO.parent / "shapes_vlm"
 VLM = with_options('models_path: "./" pipeline_type: VLM device: "CPU"')

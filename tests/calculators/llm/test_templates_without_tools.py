@@ -16,7 +16,7 @@ from tests.calculators.llm.demo_model import copy_of_demo, rewrite
 from tests.calculators.llm.graph_runs import CHAT, MESSAGES, QUEUE, RESPONSES, Asking
 from tests.calculators.llm.graph_texts import QUICKSTART, plan_of, resources_of
 from tests.calculators.llm.test_understood_answers import PARIS, WEATHER, gathered
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 #: Messages with their roles, as many models' templates; no word of tools.
 _CHATML: Final = (

@@ -7,8 +7,8 @@ import itertools
 import time
 
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, Asking, SlowClient, request
-from tests.conditions import until
-from tests.patience import PATIENCE
+from tests.support.conditions import until
+from tests.support.patience import PATIENCE
 
 
 def test_a_whole_answer_is_one_packet_and_takes_no_turn(ask: Asking) -> None:

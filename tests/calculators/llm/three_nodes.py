@@ -10,7 +10,7 @@ from calculators.kit.requests.http_payload import HttpPayload, NoClient
 from graph_runtime import CalculatorGraph, Registry, RunError, parse_graph_text, validate_graph
 from tests.calculators.llm.graph_runs import cause_of
 from tests.calculators.llm.graph_texts import QUICKSTART
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 _PORTS = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"

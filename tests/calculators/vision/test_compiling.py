@@ -14,7 +14,7 @@ from calculators.vision.inference import compiled_model
 from graph_runtime import CalculatorGraph, GraphError, Packet
 from tests.calculators.vision.solutions import needs_models
 from tests.calculators.vision.test_calculators import registry
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 pytestmark = needs_models
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
 
 #: Modules of this folder that share a process: most of the time is importing, and nearly all
 #: libraries import openai, pydantic and httpx. LiteLLM, the largest, runs beside the others.

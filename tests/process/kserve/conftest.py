@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.process.http_client import COMPLETIONS
 from tests.process.kserve.asked import DEMOS, LANGUAGE_MODEL, MAX_TOKENS, PROMPT, SPARE_OF
 from tests.process.kserve.site import make_site
 from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
 
 #: The facts of a client.
 Seen = Callable[[str], dict[str, Any]]

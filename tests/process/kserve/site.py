@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.calculators.tensors.python.running import GENERATIVE, PLAIN
-from tests.checkout import ROOT
 from tests.process.kserve.asked import LANGUAGE_MODEL, RESTARTED, SPARE_OF
 from tests.process.server_process import DEMO
 from tests.servers.serving.models.model_folders import write_versions
+from tests.support.checkout import ROOT
 
 _EXAMPLES: Final = ROOT / "examples" / "graphs"
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from servers.server.lifecycle import CLOSE_SECONDS
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 pytest.importorskip("kubernetes_validate", reason="the extra `dev` has it")
 

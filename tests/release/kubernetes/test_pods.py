@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.http_client import CHAT, HELLO, HttpClient
 from tests.process.long_streams import in_flight
 from tests.process.server_process import ServerProcess
 from tests.process.stream_law import read_stream
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.processes import is_running
 
 pytest.importorskip("yaml", reason="the extra `dev` has it")

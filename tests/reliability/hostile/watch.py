@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from tests.checkout import ROOT
 from tests.process.server_process import ServerProcess
 from tests.reliability.hostile.normal_client import KINDS
 from tests.servers.cli.process import environment
+from tests.support.checkout import ROOT
 
 _PACKAGE: Final = __package__ or ""
 #: This many good answers of each kind, all begun after an attack, show that it is over.

@@ -14,8 +14,8 @@ from servers import access
 from servers.access import Access, ApiKeys, follow
 from servers.fronts.http import HttpSettings
 from servers.server.lifecycle import Server, ServerSettings
-from tests.conditions import until
-from tests.patience import PATIENCE
+from tests.support.conditions import until
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)

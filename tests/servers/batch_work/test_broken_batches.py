@@ -27,9 +27,9 @@ from servers.batches.objects import (
     unix_seconds,
 )
 from servers.batches.store import BatchStore
-from tests.patience import PATIENCE
 from tests.servers.batches.samples import CHAT, add_batch, line, lines_of, results_of
 from tests.support.broken_files import BYTES, INSTEAD, remove
+from tests.support.patience import PATIENCE
 from tests.support.powers import without_powers
 
 DEEP = "[" * 1000 + "]" * 1000

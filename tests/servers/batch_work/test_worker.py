@@ -33,8 +33,8 @@ from servers.batches.objects import (
     unix_seconds,
 )
 from servers.batches.store import BatchStore
-from tests.patience import PATIENCE
 from tests.servers.batches.samples import add_batch, line, lines_of, results_of
+from tests.support.patience import PATIENCE
 
 P = ParamSpec("P")
 

@@ -12,8 +12,8 @@ import pytest
 
 from servers.batches.desk import BatchDesk, give_lowest_priority
 from servers.batches.objects import BatchSettings, Status, unix_seconds
-from tests.patience import PATIENCE
 from tests.servers.batches.samples import add_batch
+from tests.support.patience import PATIENCE
 from tests.support.processes import children_of
 
 LOWEST = {(19, os.SCHED_IDLE)}

@@ -31,7 +31,6 @@ from calculators.kit.child_process.lean_openvino import leave_out_converter, lea
 from calculators.kit.machine import cpu_flags
 from calculators.kit.tasks import ENTRY_POINT_GROUP
 from graph_runtime import Registry
-from tests.checkout import ROOT
 from tests.servers.cli.forked_children import IMPORTED_BY_CHILDREN, fork_children, run_child
 from tests.servers.cli.forks import (
     ROOM,
@@ -43,6 +42,7 @@ from tests.servers.cli.forks import (
     serve_forks,
     wires,
 )
+from tests.support.checkout import ROOT
 
 NAME: Final = "tests.servers.cli.fork_server"
 _COMMANDS: Final = "servers.cli"

@@ -21,8 +21,8 @@ from typing import Final, NoReturn
 from calculators.kit.child_process import child_process, early_start
 from calculators.kit.child_process.parent_connection import die_with_parent
 from calculators.kit.tasks import ENTRY_POINT_GROUP
-from tests.checkout import ROOT
 from tests.servers.cli.forks import ForkedProcess, Program, ask, become, serve_forks, wires
+from tests.support.checkout import ROOT
 
 
 def _work_of_tasks() -> Iterator[str]:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from tests.checkout import ROOT
 from tests.servers.cli.fork_server import ForkedCommands
 from tests.servers.cli.forks import ForkedProcess
+from tests.support.checkout import ROOT
 
 commands = ForkedCommands()
 

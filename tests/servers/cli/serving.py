@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from tests.patience import PATIENCE
 from tests.servers.cli.process import start_graphrt
+from tests.support.patience import PATIENCE
 
 #: Seconds in which the rest of the report at the start follows the line of a model that failed. It
 #: is written at once.

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.process.batch_site import computed, content_of, line, make_site
 from tests.servers.cli.process import graphrt, start_graphrt
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture

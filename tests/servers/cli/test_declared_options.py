@@ -39,8 +39,8 @@ from servers.options.server_options import (
     declared_options,
 )
 from servers.serving.loaded_graph import GraphSettings
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "server_options.md"
 

@@ -17,7 +17,7 @@ from servers.cli.arguments import make_parser
 from servers.cli.early_serve import first_model
 from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 MODELS = ROOT / "examples" / "models"
 

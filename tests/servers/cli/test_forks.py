@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE
 from tests.process.server_process import DEMO, ENGINE, PROMPTS, ServerProcess
 from tests.servers.cli.process import COMMAND, commands, environment, graphrt
+from tests.support.patience import PATIENCE
 
 
 @pytest.mark.parametrize("words", [["--help"], ["validate", "nothing"], ["serve", "--nothing"]])

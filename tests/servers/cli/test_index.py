@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from calculators.language.retrieval.index_file import IndexFile
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
 
 MODEL = ROOT / "examples" / "models" / "docs_embedder"
 

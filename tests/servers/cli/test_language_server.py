@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 pytest.importorskip("pygls", reason="the extra graphrt[editor] is not installed")
 

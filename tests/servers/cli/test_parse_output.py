@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import COMMAND, environment, graphrt, lines
+from tests.support.checkout import ROOT
 
 CALL = '<tool_call>{"name": "f", "arguments": {"a": [1, 2]}}</tool_call>'
 HERMES = ("--tool-parser", "hermes3")

@@ -13,8 +13,8 @@ from typing import IO
 
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
+from tests.support.patience import PATIENCE
 
 RUN = [*COMMAND, "run", "graph.pbtxt", "--calculators", "calcs.py", "--feed", "-"]
 WAIT = b'{"wait_until_idle": true}\n'

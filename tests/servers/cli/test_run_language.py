@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.servers.cli.process import COMMAND, environment, graphrt, lines
+from tests.support.checkout import ROOT
 
 DEMO = ROOT / "examples" / "models" / "demo"
 #: Nodes that answer without a model.

@@ -17,10 +17,10 @@ import grpc
 import pytest
 
 from protos.pool import message_class
-from tests.patience import PATIENCE
 from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.patience import PATIENCE
 
 KEY = "sk-CANARY-5d21"
 JSON = {"Content-Type": "application/json"}

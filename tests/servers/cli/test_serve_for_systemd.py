@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture(params=["file", "abstract"])

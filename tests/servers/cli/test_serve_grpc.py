@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from protos.pool import message_class
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.patience import PATIENCE
 
 PASSING = """\
 input_stream: "OVTENSOR:in"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.calculators.llm.graph_texts import loop_with
-from tests.checkout import ROOT
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
 from tests.support.processes import children_of, module_of
 
 DEMO = ROOT / "examples" / "models" / "demo"

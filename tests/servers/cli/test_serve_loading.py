@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.calculators.tensors.python.test_http_payloads import GRAPH
-from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 #: Opens a named pipe, and then waits at another one.
 HANDLER = """

@@ -14,9 +14,9 @@ import pytest
 
 from protos.pool import message_class
 from tests.calculators.tensors.python.test_http_payloads import GRAPH
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 DEMO = ROOT / "examples" / "models" / "demo"
 PROMPT = "ulterior-apricot"

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from servers.replicas.cluster import RayMissingError, import_ray
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
 
 CONFIG = ROOT / "examples/config.json"
 

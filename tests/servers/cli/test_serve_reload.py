@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.calculators.tensors.python.running import HTTP_HANDLER
-from tests.checkout import ROOT
 from tests.servers.cli.serving import ECHO, Serving
+from tests.support.checkout import ROOT
 from tests.support.processes import children_of
 
 DEMO = ROOT / "examples" / "models" / "demo"

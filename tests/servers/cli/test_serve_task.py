@@ -13,9 +13,9 @@ from calculators.kit.settings.declaration import given, options_of
 from calculators.llm.task_graph import TextGeneration
 from calculators.llm.task_options import TextGenerationOptions
 from servers.cli.serve_arguments import add_options
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.checkout import ROOT
 
 DEMO = ROOT / "examples" / "models" / "demo"
 CHAT = "/v3/chat/completions"

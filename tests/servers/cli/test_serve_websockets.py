@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
 from tests.servers.cli.task_site import make_task_site
+from tests.support.patience import PATIENCE
 
 Talk = Callable[["Talker"], Coroutine[Any, Any, None]]
 

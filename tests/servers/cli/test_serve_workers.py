@@ -18,12 +18,12 @@ import grpc
 import pytest
 
 from protos.pool import message_class
-from tests.checkout import ROOT
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
 from tests.servers.certificates import authority
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import CALCULATORS, ECHO, Serving, make_site
+from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.processes import children_of, is_running, module_of
 
 DEMO = ROOT / "examples" / "models" / "demo"

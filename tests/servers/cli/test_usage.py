@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from servers.cli.command_line import spread
-from tests.checkout import ROOT
 from tests.servers.cli.process import COMMAND, environment, graphrt
+from tests.support.checkout import ROOT
 
 COMMANDS = ["validate", "describe", "calculators", "run", "serve", "doctor"]
 

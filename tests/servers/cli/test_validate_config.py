@@ -9,8 +9,8 @@ import pytest
 
 from servers.serving.graph_source import GraphSource
 from tests.calculators.llm.graph_texts import loop_with
-from tests.checkout import ROOT
 from tests.servers.cli.process import graphrt
+from tests.support.checkout import ROOT
 
 VALIDATE = ["validate", "--calculators", "calcs.py"]
 DEMO = ROOT / "examples" / "models" / "demo"

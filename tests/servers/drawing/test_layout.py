@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from servers.drawing.drawing import Direction, DrawnNode, GraphDrawing
 from servers.drawing.layout import draw
 from servers.drawing.places import keep_apart
-from tests.checkout import ROOT
 from tests.servers.drawing.graphs_to_draw import (
     chain,
     described,
@@ -24,6 +23,7 @@ from tests.servers.drawing.graphs_to_draw import (
     overlapping,
     pieces,
 )
+from tests.support.checkout import ROOT
 
 DIRECTIONS = st.sampled_from(["right", "down"])
 BIG = ROOT / "bench" / "graphs"

@@ -11,8 +11,8 @@ from servers.drawing.description import DescribedNode, DescribedPort, GraphDescr
 from servers.drawing.drawing import Direction, GraphDrawing
 from servers.drawing.layout import draw
 from servers.drawing.svg import COLORS, TINTS, Theme, to_svg
-from tests.checkout import ROOT
 from tests.servers.drawing.graphs_to_draw import drawn
+from tests.support.checkout import ROOT
 
 NASTY = [
     '"quoted"',

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 
 def in_own_process(function: Callable[[], object]) -> Any:

@@ -20,7 +20,7 @@ from graph_runtime import (
     Registry,
 )
 from servers.operations.loop_watchdog import LoopWatchdog, Stall
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 #: Longer than anything else here takes.
 _STALL: float = 0.5

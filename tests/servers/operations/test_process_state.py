@@ -12,9 +12,9 @@ import pytest
 
 from graph_runtime import CalculatorGraph
 from servers.operations.process import process_state
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.operations.own_process import in_own_process
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 _GRAPH = 'input_stream: "in"'
 _REPORTS = 6
@@ -107,7 +107,7 @@ def test_a_report_disturbs_no_thread_that_creates_objects() -> None:
 _SERVER = """
 import asyncio, logging, os, signal, sys
 from servers.operations.process import logged_on_signal
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 class Told(logging.Handler):
     def emit(self, record):

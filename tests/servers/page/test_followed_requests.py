@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.page.watching import Page, on_page, orders
+from tests.support.patience import PATIENCE
 
 
 async def follow(page: Page, graph: str, body: dict[str, Any]) -> Any:

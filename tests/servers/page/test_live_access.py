@@ -12,8 +12,8 @@ import pytest
 from servers.access import Access, ApiKeys
 from servers.fronts.http import connection
 from servers.page.settings import PageSettings
-from tests.patience import PATIENCE
 from tests.servers.page.watching import Page, on_page
+from tests.support.patience import PATIENCE
 
 PATHS = ("/v1/live", "/v1/graphs/echo", "/v1/graphs/echo/nodes/Echo", "/v1/requests/some-id")
 

@@ -7,8 +7,8 @@ import gc
 from pathlib import Path
 
 from graph_runtime.observe.live_calls import LiveCalls
-from tests.patience import PATIENCE
 from tests.servers.page.watching import Page, Watched, on_page, orders
+from tests.support.patience import PATIENCE
 
 
 def test_a_long_stream_is_counted_while_it_runs(tmp_path: Path) -> None:

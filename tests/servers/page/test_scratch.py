@@ -13,8 +13,8 @@ import pytest
 from graph_runtime import UnavailableError
 from servers.page.scratch import AuthorModules, Scratch
 from servers.page.scratch_messages import DraftCheck, DraftRun
-from tests.conditions import wait_until
-from tests.patience import PATIENCE
+from tests.support.conditions import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.processes import is_running
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from servers.config import GraphEntry
 from servers.fronts.http import HttpSettings
 from servers.page.settings import PageSettings
 from servers.server.lifecycle import Server, ServerSettings
-from tests.patience import PATIENCE
 from tests.servers.serving.served_graphs import make_registry, write_graph
+from tests.support.patience import PATIENCE
 
 #: Words for running graphs, by the name in the request: "turn" is one turn, "end" the last.
 orders: defaultdict[str, asyncio.Queue[str]] = defaultdict(asyncio.Queue)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
+from tests.support.patience import PATIENCE
 
 #: Its cluster answers as the letters of the first word say, then as the last one: "." or "x", lost.
 _WATCHED = """\

@@ -37,9 +37,9 @@ from tests.calculators.tensors.python.running import HTTP_HANDLER
 from tests.calculators.text.embeddings import tiny_embedder
 from tests.calculators.text.rerank import tiny_rerankers
 from tests.calculators.text.text_classification import tiny_classifier
-from tests.patience import PATIENCE
 from tests.servers.serving.reloading import Site, reloading, write_config
 from tests.servers.serving.served_graphs import write_graph
+from tests.support.patience import PATIENCE
 
 HANDLER = """\
 import os

@@ -13,13 +13,13 @@ from graph_runtime import NodePlan, NodeResource, ResourceSettings
 from servers.server.lifecycle import draw_loading, log_loading
 from servers.serving.model_repository import ModelRepository
 from servers.serving.servable import Loading
-from tests.conditions import until
 from tests.servers.serving.served_graphs import (
     TELL_GRAPH,
     Initializer,
     make_registry,
     write_graph,
 )
+from tests.support.conditions import until
 
 
 class InPhases(Initializer):

@@ -23,7 +23,7 @@ from calculators.kit.requests.client_identity import ClientIdentity
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from tests.calculators.images.media.pictures import picture, scanned_jpeg
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 _LARGE = LARGE_PIXELS + 1
 

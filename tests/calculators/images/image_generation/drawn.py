@@ -21,7 +21,7 @@ from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph
 from tests.calculators.graph_answers import packets_of
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 Pixels = NDArray[np.uint8]
 

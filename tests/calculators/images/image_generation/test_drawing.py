@@ -46,7 +46,7 @@ from tests.calculators.images.image_generation.image_models import (
 )
 from tests.calculators.images.media.pictures import picture, promising_png
 from tests.calculators.llm.graph_texts import plan_of
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 #: Runs a scenario.
 Drawing: TypeAlias = Callable[[Callable[[Drawn], Awaitable[None]]], None]

@@ -13,7 +13,7 @@ from calculators.images.media import download as module
 from calculators.images.media.download import download, is_public
 from calculators.images.media.media_rules import MediaRules
 from tests.calculators.images.media.picture_server import PICTURE, PictureServer, picture_server
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 HERE = MediaRules(("127.0.0.1",))
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from calculators.kit.child_process.child_pool import ChildPool
 from calculators.kit.child_process.shared_child import Sharing, share_by
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 class SharingWorkers:

@@ -8,7 +8,7 @@ import msgspec
 
 from calculators.kit.child_process.supervisor import STALL_SECONDS, SupervisedProcess
 from tests.calculators.kit.child_process.scripted_child import MODULE, Load, Ready, Say, from_child
-from tests.conditions import until
+from tests.support.conditions import until
 
 
 class Supervised(SupervisedProcess[Ready]):

@@ -19,7 +19,7 @@ from tests.calculators.kit.child_process.raising_child import (
     Refused,
     from_child,
 )
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 
 class _Child(SupervisedProcess[Ready]):

@@ -18,7 +18,7 @@ from calculators.kit.child_process.early_start import (
     take_early,
     tell_early,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 #: A child that sends a frame with its environment's value, and waits for the parent's end.
 CHILD = """\

@@ -13,7 +13,7 @@ import pytest
 
 from calculators.kit.child_process.supervisor import ChildState
 from tests.calculators.kit.child_process.supervised import Supervised
-from tests.conditions import signal_process, soon, until, wait_until
+from tests.support.conditions import signal_process, soon, until, wait_until
 from tests.support.processes import is_running
 
 

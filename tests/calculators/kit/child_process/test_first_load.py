@@ -11,7 +11,7 @@ from calculators.kit.child_process.child_process import ChildProcess
 from calculators.kit.child_process.supervisor import ChildState, LoadError
 from tests.calculators.kit.child_process.scripted_child import Ready
 from tests.calculators.kit.child_process.supervised import Supervised
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 from tests.support.processes import is_running
 
 

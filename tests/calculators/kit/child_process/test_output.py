@@ -12,7 +12,7 @@ from calculators.kit.child_process import child_process
 from calculators.kit.child_process.child_process import ChildOutput
 from calculators.kit.child_process.supervisor import LoadError
 from tests.calculators.kit.child_process.supervised import Supervised
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

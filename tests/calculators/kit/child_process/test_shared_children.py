@@ -15,7 +15,7 @@ from calculators.kit.child_process.child_pool import ChildPool
 from calculators.kit.child_process.supervisor import ChildState, LoadError
 from tests.calculators.kit.child_process.sharing import SharingWorkers, with_workers
 from tests.calculators.kit.child_process.supervised import Supervised
-from tests.conditions import until
+from tests.support.conditions import until
 from tests.support.processes import is_running
 
 

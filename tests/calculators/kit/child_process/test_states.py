@@ -9,7 +9,7 @@ import pytest
 
 from calculators.kit.child_process.supervisor import TRANSITIONS, ChildEvent, ChildState
 from tests.calculators.kit.child_process.supervised import Supervised
-from tests.conditions import until
+from tests.support.conditions import until
 
 PAIRS = list(itertools.product(ChildState, ChildEvent))
 

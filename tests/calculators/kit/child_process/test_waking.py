@@ -10,7 +10,7 @@ import pytest
 
 from calculators.kit.child_process.framing import Frame, framed
 from calculators.kit.child_process.parent_connection import ParentConnection
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from calculators.kit.model_cache import MANIFEST, BeingMade, CacheEntry, ModelCache, key_of
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 #: Holds an entry, writes a file into it, says so, and waits.
 HOLDER = """

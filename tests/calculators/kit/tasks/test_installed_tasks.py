@@ -15,9 +15,9 @@ from calculators.kit.settings.declaration import options_of
 from calculators.kit.tasks import ErrorForm
 from calculators.llm.endpoints import ENDPOINTS, Generating
 from servers.fronts.http.routes import error_form, find_route, may_stream
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
 from tests.support.installed_package import install
+from tests.support.patience import PATIENCE
 
 #: Another package with a task of its own, and a broken one.
 STRANGER = """

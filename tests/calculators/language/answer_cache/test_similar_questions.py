@@ -20,7 +20,7 @@ from graph_runtime import (
     validate_graph,
 )
 from tests.calculators.language.scripted_graphs import model_node, run_requests
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 MODEL = (
     "node_options { [type.googleapis.com/mediapipe.EmbeddingsCalculatorOVOptions] "

@@ -18,7 +18,7 @@ from calculators.language.retrieval.passages import DocumentError, find_document
 from calculators.text.embeddings.servable import Embedded, EmbeddingsServable
 from graph_runtime import ResourceError
 from tests.calculators.text.embeddings.tiny_embedder import MAX_TOKENS, expected, make_model, tokens
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")

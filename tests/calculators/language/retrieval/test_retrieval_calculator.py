@@ -40,7 +40,7 @@ from graph_runtime import (
 )
 from graph_runtime.plan.resources import check_resources
 from tests.calculators.text.embeddings.tiny_embedder import make_model
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """\
 input_stream: "REQUEST:request"

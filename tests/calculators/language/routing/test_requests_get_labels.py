@@ -19,7 +19,7 @@ from graph_runtime import (
     validate_graph,
 )
 from tests.calculators.text.text_classification.tiny_classifier import LABELS, logits, make_model
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """\
 input_stream: "REQUEST:request"

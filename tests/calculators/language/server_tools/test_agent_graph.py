@@ -20,8 +20,8 @@ from graph_runtime import (
 )
 from tests.calculators.language.graphs import CHAT, MESSAGES, RESPONSES, Told, body_of, cause_of
 from tests.calculators.language.server_tools.scripted_tools import ScriptedLane, toolbox
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 GRAPH = (ROOT / "examples" / "graphs" / "agent" / "graph.pbtxt").read_text()
 ASKED = {"type": "mcp", "server_label": "weather", "require_approval": "never"}

@@ -13,7 +13,7 @@ import pytest
 from calculators.language.server_tools.resources import FunctionLane
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 TOOLS = '''
 import asyncio

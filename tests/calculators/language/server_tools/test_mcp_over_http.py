@@ -17,7 +17,7 @@ import pytest
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.hostile_server import answer
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 # Only a child process imports it.
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")

@@ -15,7 +15,7 @@ import pytest
 from calculators.language.server_tools.resources import McpLane
 from graph_runtime import ResourceError
 from tests.calculators.language.server_tools.toolboxes import OpenToolbox, hostile
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 from tests.support.processes import is_running
 
 # Only a child process imports it.

@@ -12,7 +12,7 @@ from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO, ids_of
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 PROMPT = ids_of(*range(40, 60))
 #: More tokens than any test waits for.

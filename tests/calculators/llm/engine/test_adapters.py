@@ -21,7 +21,7 @@ from calculators.llm.engine.settings import (
 )
 from tests.calculators.llm.adapter_files import write_adapter
 from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 QUESTIONS = ("What is graphrt?", "Tell me a story about a fox.")
 PIRATE = DEMO.parents[1] / "graphs" / "adapters" / "pirate" / "adapter_model.safetensors"

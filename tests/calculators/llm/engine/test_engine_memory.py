@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.calculators.llm.demo_model import DEMO
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 #: Prints how many MiB the process has grown when prompts of all these lengths have been answered
 #: once, and when they have been answered again.

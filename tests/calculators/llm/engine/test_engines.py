@@ -11,7 +11,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import Engine, EngineDown
 from graph_runtime import Cancelled
 from tests.calculators.llm.engine.engines import ENDLESS, ENGINES, part, read_all, read_for_ever
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 
 @pytest.fixture(scope="module", params=ENGINES)

@@ -27,7 +27,7 @@ from graph_runtime import (
     load_graph_config,
     validate_graph,
 )
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 END = 2
 

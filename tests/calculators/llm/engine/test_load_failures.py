@@ -16,7 +16,7 @@ from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.engine.stateful_pipeline import StatefulVisionModel
 from calculators.llm.prompt.client import PromptProcess
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
-from tests.conditions import soon
+from tests.support.conditions import soon
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "weights cut off": ("openvino_model.bin", lambda content: content[:100_000]),

@@ -16,7 +16,7 @@ from tests.calculators.here_place import HerePlace
 from tests.calculators.llm.engine.engines import ENDLESS, part, read_all, read_for_ever
 from tests.calculators.llm.engine.in_process_engine import InProcessEngine
 from tests.calculators.llm.engine.scripted_pipeline import ScriptedPipeline
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 
 async def placed() -> tuple[PlacedEngine, InProcessEngine]:

@@ -25,7 +25,7 @@ from tests.calculators.llm.engine.engines import (
     part,
     read_for_ever,
 )
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 from tests.support.processes import is_running
 
 TEXTS = ["What is the capital of France?", "user\nHello", "1 2 3 4", "Ž"]

@@ -12,7 +12,7 @@ from calculators.llm.engine.messages import Add
 from calculators.llm.engine.scoring_engine import ScoringEngine, scoring_settings
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO
-from tests.conditions import soon, until
+from tests.support.conditions import soon, until
 
 PROMPT = Add(
     0,

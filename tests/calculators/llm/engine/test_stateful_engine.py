@@ -21,7 +21,7 @@ from tests.calculators.llm.engine.engines import (
     read_for_ever,
 )
 from tests.calculators.llm.graph_runs import Asking
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 
 
 @pytest.fixture(scope="module")

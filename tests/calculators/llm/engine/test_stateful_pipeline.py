@@ -24,8 +24,8 @@ from calculators.llm.engine.stateful_pipeline import (
     StatefulPipeline,
 )
 from calculators.llm.grammars.grammar import Grammar
-from tests import patience
 from tests.calculators.llm.demo_model import ids_of
+from tests.support import patience
 
 SECONDS = patience.PATIENCE
 #: Prompts: one at which the model fails, and one that breaks it.

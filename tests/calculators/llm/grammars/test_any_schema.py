@@ -23,8 +23,8 @@ from calculators.llm.requests.structured_output import read_structured_output, r
 from calculators.llm.requests.tools import read_tools
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO
-from tests.conditions import soon
 from tests.example_counts import examples
+from tests.support.conditions import soon
 
 _NUMBERS = st.one_of(
     st.integers(),

@@ -20,7 +20,7 @@ from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
 from tests.calculators.llm.grammars.answers import schema_of
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 from tests.support.processes import is_running
 
 

@@ -19,7 +19,7 @@ from calculators.llm.prompt.builder import PromptBuilder
 from calculators.llm.prompt.client import PromptProcess
 from graph_runtime import Code
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 from tests.support.processes import is_running
 
 

@@ -14,7 +14,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.audio.sound import from_pcm16
 from calculators.speech.audio.sound_reader import SoundReader
 from tests.calculators.speech.audio.sounds import encoded, tone, wav
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def with_reader(scenario: Callable[[SoundReader], Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from calculators.kit.requests.http_payload import FormFile, HttpPayload, MultipartForm
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 MODEL: Final = ROOT / "examples" / "models" / "counter"
 TEXT: Final = " one two three four five six seven eight nine ten"

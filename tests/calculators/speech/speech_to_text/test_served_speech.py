@@ -19,10 +19,10 @@ from tests.calculators.speech.speech_to_text.counter import (
     TRANSLATIONS,
     make_model,
 )
-from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving, make_site
 from tests.servers.fronts.openapi.described import Described
+from tests.support.patience import PATIENCE
 
 SPEECH = wav(tone(2.0))
 BOUNDARY = "a-boundary-of-a-form"

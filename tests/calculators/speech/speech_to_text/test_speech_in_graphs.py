@@ -13,7 +13,7 @@ from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
 from tests.calculators.speech.audio.sounds import tone
 from tests.calculators.speech.speech_to_text.counter import TEXT, make_model
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """
 input_stream: "sound"

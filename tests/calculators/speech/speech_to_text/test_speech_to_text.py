@@ -45,7 +45,7 @@ from tests.calculators.speech.speech_to_text.counter import (
     make_model,
     payload,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 SPEECH = wav(tone(2.0))
 

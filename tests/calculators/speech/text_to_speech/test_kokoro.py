@@ -28,8 +28,8 @@ from tests.calculators.speech.text_to_speech.kokoro_model import (
     make_kokoro,
 )
 from tests.calculators.speech.text_to_speech.tone_model import graph, make_voice
-from tests.patience import PATIENCE
 from tests.servers.cli.process import graphrt
+from tests.support.patience import PATIENCE
 
 LOUD = 0.5
 

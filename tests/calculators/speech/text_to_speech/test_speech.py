@@ -44,7 +44,7 @@ from tests.calculators.speech.text_to_speech.tone_model import (
     make_voice,
     seconds,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 SPEECH = "/v3/audio/speech"
 VOICES = "/v3/audio/voices"

@@ -20,7 +20,7 @@ from tests.calculators.tensors.openvino.tiny_models import (
     save,
     sum_and_difference_model,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

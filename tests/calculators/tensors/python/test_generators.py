@@ -23,7 +23,7 @@ STEPS = """
 import threading
 from pyovms import Tensor
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 class OvmsPythonModel:
     def initialize(self, kwargs):

@@ -11,7 +11,7 @@ import pytest
 
 from graph_runtime import GraphError, ResourceError
 from tests.calculators.tensors.python.running import GENERATIVE, PLAIN, Loaded, loaded
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 
 #: A pipe opens when both sides open it, so both calls must be made at the same time.
 MEETING = """

@@ -15,7 +15,7 @@ from calculators.tensors.python import messages, resources
 from calculators.tensors.python.resources import ProcessInstance
 from graph_runtime import Code, GraphError, ResourceError, RunError
 from tests.calculators.tensors.python.running import GENERATIVE, PLAIN, Loaded, Run, loaded
-from tests.conditions import signal_process, soon, until
+from tests.support.conditions import signal_process, soon, until
 from tests.support.processes import is_running
 
 #: A handler that follows orders.

@@ -19,7 +19,7 @@ BLOCKING = """
 import threading
 from pyovms import Tensor
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 class OvmsPythonModel:
     def initialize(self, kwargs):

@@ -14,7 +14,7 @@ from calculators.text.embeddings.servable import EmbeddingsServable
 from servers.serving.loaded_graph import LoadedGraph
 from tests.calculators import graph_answers
 from tests.calculators.graph_answers import with_graph
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 

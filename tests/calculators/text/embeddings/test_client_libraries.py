@@ -16,10 +16,10 @@ import pytest
 
 from tests.calculators.text.embeddings.asking_clients import LIBRARIES, TEXTS
 from tests.calculators.text.embeddings.tiny_embedder import expected, graph, make_model, tokens
-from tests.checkout import ROOT
-from tests.markdown import blocks
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.checkout import ROOT
+from tests.support.markdown import blocks
+from tests.support.patience import PATIENCE
 
 MODULE = "tests.calculators.text.embeddings.asking_clients"
 

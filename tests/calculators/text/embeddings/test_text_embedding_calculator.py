@@ -20,8 +20,8 @@ from graph_runtime import (
     validate_graph,
 )
 from tests.calculators.text.embeddings.tiny_embedder import SIZE, expected, make_model
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving, make_site
+from tests.support.patience import PATIENCE
 
 GRAPH = """\
 input_stream: "TEXT:text"

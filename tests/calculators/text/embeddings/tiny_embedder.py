@@ -18,7 +18,7 @@ import openvino_genai as genai
 from numpy.typing import NDArray
 from openvino import opset13 as op
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 SIZE = 8
 MAX_TOKENS = 32

@@ -19,12 +19,12 @@ from tests.calculators.text.rerank.tiny_rerankers import (
     make_bert,
     sigmoid,
 )
-from tests.checkout import ROOT
 from tests.documents.snippets import ADDRESS, asked
-from tests.markdown import blocks
-from tests.patience import PATIENCE
 from tests.servers.cli.process import environment
 from tests.servers.cli.serving import Serving
+from tests.support.checkout import ROOT
+from tests.support.markdown import blocks
+from tests.support.patience import PATIENCE
 
 PAGE: Final = "calculators/text/rerank/README.md"
 EXPECTED: Final = [[place, pytest.approx(sigmoid(LOGITS[place]), abs=1e-6)] for place in ORDER]

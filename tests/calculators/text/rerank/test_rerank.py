@@ -34,7 +34,7 @@ from tests.calculators.text.rerank.tiny_rerankers import (
     make_roberta,
     sigmoid,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 Ask = Callable[..., Awaitable[Any]]
 

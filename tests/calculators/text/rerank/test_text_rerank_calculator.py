@@ -27,7 +27,7 @@ from tests.calculators.text.rerank.tiny_rerankers import (
     make_bert,
     sigmoid,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """
 input_stream: "question"

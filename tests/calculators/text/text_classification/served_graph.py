@@ -12,7 +12,7 @@ from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
 from tests.calculators.graph_answers import asked
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 class ServedGraph:

@@ -22,7 +22,7 @@ from tests.calculators.text.text_classification.tiny_classifier import (
     make_model,
     sigmoid,
 )
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 GRAPH = """\
 input_stream: "TEXT:text"

@@ -20,11 +20,11 @@ from tests.calculators.text.text_classification.tiny_classifier import (
     sigmoid,
 )
 from tests.documents.snippets import ADDRESS, asked, run_python
-from tests.markdown import block, blocks, commands
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.fronts.openapi.described import Described
 from tests.support.late_import import LateImport
+from tests.support.markdown import block, blocks, commands
 
 openai = LateImport("openai", reason="the extra `clients` is not installed")
 

@@ -12,7 +12,7 @@ import pytest
 from calculators.text.text_models.batch_runner import BatchRunner
 from calculators.text.text_models.messages import Computed, EncoderAnswer, EncoderRefused
 from calculators.text.text_models.text_tokenizer import Encoded, TextTokens
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 BROKEN = 13
 

@@ -17,7 +17,7 @@ from tests.calculators.here_place import HerePlace
 from tests.calculators.text.embeddings.tiny_embedder import make_model
 from tests.calculators.text.text_models.dying_process import MODULE, Words
 from tests.calculators.text.text_models.word_tokenizer import with_special, write_tokenizer
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def test_questions_and_refusals_reach_through(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from graph_runtime import Code, ResourceError
 from tests.calculators.text.embeddings.tiny_embedder import make_model
 from tests.calculators.text.text_models.dying_process import MODULE, Words
 from tests.calculators.text.text_models.word_tokenizer import with_special, write_tokenizer
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 
 def run(directory: Path, scenario: Callable[[TextModel], Awaitable[None]]) -> None:

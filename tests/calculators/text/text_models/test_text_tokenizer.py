@@ -18,7 +18,7 @@ from tests.calculators.text.text_models.word_tokenizer import (
     ids,
     write_tokenizer,
 )
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 DEMO = ROOT / "examples" / "models" / "demo"
 TEXTS = ["the cat sat on the mat", "a dog", "", "nothing known", "the " * 30]

@@ -11,10 +11,10 @@ from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from servers.fronts import body_room
 from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.http import HttpFront, body
-from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, serving
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.both_loops
 

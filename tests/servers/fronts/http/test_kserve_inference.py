@@ -16,7 +16,6 @@ from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.tensors.inference import CustomTensor, InferRequest
 from graph_runtime import Code, RunError, UnavailableError
 from graph_runtime.errors import GraphError, TimestampError
-from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.http.fake_models import Answer
@@ -29,6 +28,7 @@ from tests.servers.fronts.http.kserve_requests import (
     post,
     tail_of,
 )
+from tests.support.patience import PATIENCE
 
 INFER = "/v2/models/echo/infer"
 

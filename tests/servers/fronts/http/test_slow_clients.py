@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from calculators.kit.requests.http_payload import HttpPayload
-from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import (
     END,
@@ -17,6 +16,7 @@ from tests.servers.fronts.http.fake_data_plane import (
     hang_after_one,
 )
 from tests.servers.fronts.http.http_client import chat_bytes, connected, request_bytes, serving
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.both_loops
 

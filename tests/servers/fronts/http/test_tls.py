@@ -18,12 +18,12 @@ from calculators.kit.requests.http_payload import HttpPayload
 from servers import access
 from servers.access import TlsFiles
 from servers.fronts.http import HttpFront
-from tests.patience import PATIENCE
 from tests.servers.certificates import Authority, authority
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane, hang
 from tests.servers.fronts.http.http_client import HttpClient, chat_bytes, connected, serving
 from tests.servers.fronts.http.test_slow_clients import pour
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.both_loops
 

@@ -9,10 +9,10 @@ import json
 import aiohttp
 import pytest
 
-from tests.patience import PATIENCE
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import END, FakeDataPlane, hang_after_one
 from tests.servers.fronts.http.http_client import serving
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.both_loops
 

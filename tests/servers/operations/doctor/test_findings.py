@@ -12,7 +12,7 @@ import pytest
 
 from calculators.kit.machine import ControlGroups
 from servers.operations.doctor import NEEDED, Report, Section, environment, machine, software
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 _CPU = "model name\t: Some Processor\nflags\t\t: sse4_2 avx2 fma nonsense\n"
 

@@ -13,8 +13,8 @@ from calculators.kit.requests.request_record import GenerationRecord, RequestRec
 from calculators.llm.engine.engine import watch_engine
 from servers.operations.request_log import RequestEnd
 from tests.calculators.llm.engine.engines import scripted_engine
-from tests.checkout import ROOT
 from tests.servers.operations.metrics.metered_server import Metered, numbers, serving
+from tests.support.checkout import ROOT
 
 GRAFANA = ROOT / "docs" / "grafana"
 DASHBOARD = json.loads((GRAFANA / "graphrt.json").read_text())

@@ -15,9 +15,9 @@ from servers.operations.metrics.server_metrics import Served, ServerMetrics
 from servers.operations.request_log import RequestEnd
 from servers.server.lifecycle import Server, ServerSettings
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo
-from tests.patience import PATIENCE
 from tests.servers.fronts.http.http_client import request_bytes
 from tests.servers.operations.metrics.metered_server import Metered, Values, values_of
+from tests.support.patience import PATIENCE
 
 CHAT = "/v3/chat/completions"
 NODE = (("graph", "demo"), ("node", "llm"))

@@ -19,9 +19,9 @@ from servers.operations.metrics.server_metrics import (
     Served,
     ServerMetrics,
 )
-from tests.checkout import ROOT
 from tests.servers.operations.metrics.metered_server import Metered, registry, serving
 from tests.servers.serving.served_graphs import Wait, http_graph
+from tests.support.checkout import ROOT
 
 DOCUMENT = ROOT / "docs" / "metrics.md"
 CHAT = "/v3/chat/completions"

@@ -11,10 +11,10 @@ from pathlib import Path
 from servers.config import read_config
 from servers.fronts.http import HttpSettings
 from servers.server.lifecycle import Server, ServerSettings
-from tests.patience import PATIENCE
 from tests.servers.operations.metrics.metered_server import Metered, registry
 from tests.servers.serving.models.model_folders import write_versions
 from tests.servers.serving.served_graphs import Wait, http_graph, write_graph
+from tests.support.patience import PATIENCE
 
 CHAT = "/v3/chat/completions"
 

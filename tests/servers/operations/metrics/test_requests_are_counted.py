@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.patience import PATIENCE
 from tests.servers.fronts.kserve_grpc.grpc_client import infer_request
 from tests.servers.operations.metrics.metered_server import Metered, numbers, serving
 from tests.servers.serving.served_graphs import Wait
+from tests.support.patience import PATIENCE
 
 CHAT = "/v3/chat/completions"
 V3 = {"api": "V3", "interface": "REST"}

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from servers.config import find_graph
-from tests.checkout import ROOT
 from tests.servers.fronts.http.http_client import chat_bytes
 from tests.servers.operations.tracing.collector import Collector
 from tests.servers.operations.tracing.test_spans import traced
+from tests.support.checkout import ROOT
 
 GRAPH = ROOT / "examples" / "graphs" / "router" / "graph.pbtxt"
 

@@ -9,9 +9,9 @@ import pytest
 
 from servers.operations.tracing import TracingError, TracingSettings, start_traces
 from servers.operations.tracing.settings import is_asked_for
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.cli.process import COMMAND, environment
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 WITHOUT = """
 import sys

@@ -20,7 +20,7 @@ from graph_runtime import (
 )
 from servers.serving.graph_inference import end_run, ending_of, stuck_nodes
 from servers.serving.servable import UseCount
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 _GRAPH = """
 input_stream: "in"

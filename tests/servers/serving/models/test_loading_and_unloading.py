@@ -18,7 +18,6 @@ from servers.contract.data_plane import IndexEntry
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
 from tests.calculators.tensors.openvino.tiny_models import calling_model, compiled, save
-from tests.patience import PATIENCE
 from tests.servers.serving.models.model_folders import (
     add_number_model,
     entry,
@@ -30,6 +29,7 @@ from tests.servers.serving.models.model_folders import (
     write_versions,
 )
 from tests.servers.serving.served_graphs import write_graph
+from tests.support.patience import PATIENCE
 
 GRAPH = """
     input_stream: "x"

@@ -15,7 +15,6 @@ from graph_runtime import Code, NotFoundError, UnavailableError
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.model_repository import ModelRepository
 from tests.calculators.tensors.openvino.tiny_models import add_model, calling_model, compiled, save
-from tests.patience import PATIENCE
 from tests.servers.serving.asking import opened
 from tests.servers.serving.models.model_folders import (
     entry,
@@ -24,6 +23,7 @@ from tests.servers.serving.models.model_folders import (
     serving,
     write_versions,
 )
+from tests.support.patience import PATIENCE
 
 
 def numbered(asked: InferRequest, number: int) -> InferRequest:

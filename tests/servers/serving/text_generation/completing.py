@@ -21,8 +21,8 @@ from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Regi
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.loaded_graph import LoadedGraph, load_graph
 from servers.serving.text_generation import TextGenerationModel
-from tests.patience import PATIENCE
 from tests.servers.serving.served_graphs import COUNT_GRAPH, write_graph
+from tests.support.patience import PATIENCE
 
 
 class Script:

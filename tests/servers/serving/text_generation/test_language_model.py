@@ -14,9 +14,9 @@ from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
 from servers.serving.text_generation import TextGenerationModel
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
 from tests.servers.serving.text_generation.completing import Answers, asking, given, tensor
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 DEMO = ROOT / "examples" / "models" / "demo"
 PROMPT = "The cat"

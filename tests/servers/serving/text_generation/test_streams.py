@@ -15,7 +15,6 @@ from graph_runtime import Code, GraphError, RunError
 from servers.serving.text_generation import TextGenerationModel
 from servers.serving.text_generation.generation_request import read_request
 from servers.serving.text_generation.text_model import TextStream
-from tests.patience import PATIENCE
 from tests.servers.serving.text_generation.completing import (
     SCRIPT,
     Answers,
@@ -24,6 +23,7 @@ from tests.servers.serving.text_generation.completing import (
     serving,
     tensor,
 )
+from tests.support.patience import PATIENCE
 
 
 def streaming(

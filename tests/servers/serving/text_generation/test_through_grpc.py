@@ -13,8 +13,8 @@ from servers.config import find_graph
 from servers.fronts.kserve_grpc.front import start_front
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.serving.model_repository import ModelRepository
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 DEMO = ROOT / "examples" / "models" / "demo"
 

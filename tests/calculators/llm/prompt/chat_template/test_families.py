@@ -47,7 +47,7 @@ from tests.calculators.llm.prompt.chat_template.families.oracle import (
     digest,
     shared_templates,
 )
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 TEMPLATES = {**FAMILIES, **shared_templates()}
 ANSWERS: dict[str, dict[str, Any]] = json.loads(EXPECTED.read_text("utf-8"))["answers"]

@@ -12,8 +12,8 @@ import pytest
 from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, RenderLimits
 from tests.calculators.llm.prompt.chat_template import hostile_templates
 from tests.calculators.llm.prompt.chat_template.model_directories import render
-from tests.checkout import ROOT
-from tests.patience import PATIENCE
+from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
 
 Outcomes = dict[str, dict[str, Any]]
 

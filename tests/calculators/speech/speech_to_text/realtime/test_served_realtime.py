@@ -17,8 +17,8 @@ import pytest
 from calculators.speech.speech_to_text.realtime.audio_format import Pcm
 from tests.calculators.speech.speech_to_text.counter import TEXT, make_model
 from tests.calculators.speech.speech_to_text.realtime.sounds import silence, speech
-from tests.patience import PATIENCE
 from tests.servers.cli.serving import Serving
+from tests.support.patience import PATIENCE
 
 SPOKEN = np.concatenate((silence(0.5), speech(2.4), silence(1.0)))
 COMPLETED = "conversation.item.input_audio_transcription.completed"

@@ -18,7 +18,7 @@ from calculators.speech.speech_to_text.realtime.audio_format import Pcm
 from calculators.speech.speech_to_text.realtime.session import RealtimeSession
 from graph_runtime import Code
 from tests.calculators.speech.speech_to_text.realtime.sounds import silence, speech
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 DELTA = "conversation.item.input_audio_transcription.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"

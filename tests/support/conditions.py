@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from tests.patience import PATIENCE
+from tests.support.patience import PATIENCE
 
 T = TypeVar("T")
 

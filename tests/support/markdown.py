@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tests.checkout import ROOT
+from tests.support.checkout import ROOT
 
 DOCS: Final = ROOT / "docs"
 #: All pages about the whole project.
