@@ -410,6 +410,7 @@ class CalculatorGraph(PreparedGraph):
             self.cancel()
             try:
                 await self.wait_until_done_async()
+            # The caller gets the error of the ``with`` block.
             except GraphError:
                 return
 

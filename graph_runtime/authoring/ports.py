@@ -136,6 +136,7 @@ def ports_of(cls: type) -> list[Port[Any]]:
             if isinstance(value, Port):
                 found[name] = value
             else:
+                # A subclass gives up a port by another attribute of its name.
                 found.pop(name, None)
     ports = list(found.values())
     counters: dict[str, int] = {}

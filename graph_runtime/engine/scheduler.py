@@ -305,6 +305,7 @@ class Scheduler:
         node.was_opened = True
         for shard in context.output_list:
             if shard.packets or shard.updated_bound != ts.UNSET:
+                # ``open`` has no input timestamp that an offset could promise anything of.
                 self.flow.propagate_shard(shard, ts.UNSTARTED)
         for stream in node.outputs:
             stream.is_locked = True

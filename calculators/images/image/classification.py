@@ -67,6 +67,7 @@ def classification_list(
             f"the model has {len(scores)} classes, and there are {len(labels)} labels; each class "
             f"needs one, with ids from 0 on"
         )
+    # As MediaPipe compares, in float32: 0.3 is another number in float64.
     kept = [
         number
         for number, score in enumerate(scores)

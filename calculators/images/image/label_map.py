@@ -46,6 +46,7 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
         raise GraphError(
             f'label_map_path: the file "{path}" is not UTF-8 text', code=Code.INVALID_ARGUMENT
         ) from error
+    # Not ``splitlines``, which also cuts at form feeds and at Unicode's line ends.
     lines = [line.removesuffix("\r") for line in lines]
     if lines[-1] == "":
         lines.pop()

@@ -56,6 +56,7 @@ def scaled(
     if mode == STRETCH:
         is_smaller = own_width > width and own_height > height
         return _resized(image, size, is_nearest, is_smaller)
+    # In float32, as in MediaPipe: with float64 a side would be rounded otherwise here and there.
     scale = min(
         np.float32(width) / np.float32(own_width), np.float32(height) / np.float32(own_height)
     )

@@ -208,6 +208,7 @@ class ImageGenCalculator(PayloadCalculator):
         send = partial(self._send, cc, response)
         request = _read(payload, self._servable.rules)
         client = payload.client
+        # The drawing may take minutes, and a body with an image has megabytes.
         del payload
         if client.is_disconnected:
             raise Cancelled

@@ -131,6 +131,7 @@ class LargeDrawings:
         except BaseException:
             await process.close()
             raise
+        # It was closed while the process started.
         if self._is_closed:
             await process.close()
             return None

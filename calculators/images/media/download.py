@@ -141,17 +141,21 @@ def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
 
 
 async def _download(url: URL, rules: MediaRules, what: str) -> bytes:
+    # The address that was checked must be the one that is connected to: no answer of DNS and no
+    # connection is used twice.
     connector = aiohttp.TCPConnector(
         resolver=_CheckedResolver(rules), use_dns_cache=False, force_close=True
     )
     async with aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
+        # Kilobytes could become gigabytes.
         auto_decompress=False,
         headers={"Accept": "image/*" if what == "image" else "*/*", **_HEADERS},
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
         for _ in range(MAX_REDIRECTIONS + 1):
+            # Each address is checked before it is asked: a public one may lead to a private one.
             async with session.get(url, allow_redirects=False) as response:
                 if response.status not in _REDIRECTIONS:
                     return await _read(response, what)

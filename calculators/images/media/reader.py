@@ -59,6 +59,7 @@ def read_local_file(url: str, directory: str) -> bytes:
     except OSError as error:
         raise_if_exhausted(error)
         raise ValueError("there is no such file, or it cannot be read") from None
+    # By the open file, not by its name, which may mean another one by now.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ValueError("it is not a file")

@@ -210,6 +210,7 @@ class AnswerCacheCalculator(Calculator):
                 self._has_departed = flight is None
             if flight is None:
                 break
+            # It may have brought nothing that is kept: then one of those who waited departs.
             await flight.landed()
         self._key = key
         self._recorder = AnswerRecorder(_BLANK) if key is not None else None

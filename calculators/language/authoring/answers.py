@@ -186,6 +186,8 @@ class _FunctionAnswer:
                 async with contextlib.aclosing(closable(function(self._request))) as pieces:
                     async for piece in pieces:
                         if problem := _piece_problem(piece):
+                            # Thrown in there, so that the traceback ends at the author's own
+                            # ``yield``.
                             await pieces.athrow(AuthorMistake(problem))
                         await said.put(piece)
         except asyncio.CancelledError as error:

@@ -109,6 +109,7 @@ class GeneratorRun(Generic[T, U]):
             async with contextlib.aclosing(closable(self._function(self._items()))) as outputs:
                 async for output in outputs:
                     if problem := self._problem(output):
+                        # Thrown in there, so that the traceback ends at the author's own ``yield``.
                         await outputs.athrow(AuthorMistake(problem))
                     self._outputs.append(output)
         except BaseException as error:

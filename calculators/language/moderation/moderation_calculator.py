@@ -309,6 +309,7 @@ class ModerationCalculator(Calculator):
         )
         has_sent = bool(made) and not self._policy.holds and not is_last
         if has_sent:
+            # What is judged already does not wait for the classifier.
             cc.emit(self.judged, Deltas(made))
             cc.flush()
             made = []

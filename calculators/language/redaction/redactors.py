@@ -383,6 +383,7 @@ def _read_escape(text: str, place: int) -> tuple[str, int] | None:
     if found[1] is None:
         return _ESCAPED.get(found[2], found[2]), stop
     code = int(found[1], 16)
+    # A character beyond 16 bits is two escapes, and the second may not be there yet.
     if 0xD800 <= code < 0xDC00:
         if stop == len(text) or _ESCAPE_BEGUN.match(text, stop):
             return None

@@ -154,6 +154,7 @@ class IndexWriter:
                 )
             self._connection.close()
             if made is not None:
+                # First: an index beside another search file makes its own in memory, by the digest.
                 os.replace(made, search_file(self._out))
             os.replace(self._part, self._out)
             if made is None:
@@ -208,6 +209,7 @@ class IndexWriter:
                 raise
             connection.close()
         except sqlite3.OperationalError as error:
+            # A run that ended before it had made its tables.
             if "no such table" not in str(error):
                 raise
         except sqlite3.DatabaseError:

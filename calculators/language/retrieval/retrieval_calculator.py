@@ -400,6 +400,7 @@ def quote_passages(
     sources: list[Source] = []
     room = max_characters
     for mark, each in enumerate(found, first):
+        # A document, or its name, must not end the quotation.
         path = escape_tags(each.path)
         head = f"[{mark}] {path}:{each.line}\n"
         if each.title:

@@ -271,6 +271,8 @@ def _search(
             try:
                 if pattern.search(text, timeout=_MOST_SECONDS):
                     return True
+            # An expression that takes too long decides nothing: the request is answered all the
+            # same.
             except TimeoutError:
                 continue
         return False

@@ -123,6 +123,7 @@ def load_functions(module_names: Sequence[str], rules: PathRules) -> list[Functi
                 f'python: "{module_name}": there is no module "{error.name}" beside the graph or '
                 f"where Python imports"
             ) from error
+        # Also ``sys.exit()`` at the top of the author's module (decision 0092).
         except BaseException as error:
             raise FunctionError(
                 f'python: "{module_name}": importing it raised {type(error).__name__}: {error}'

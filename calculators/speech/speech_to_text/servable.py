@@ -333,6 +333,8 @@ class SpeechToTextServable:
                     question, pcm, part.seconds, add, yields=len(self._turns) > 0
                 )
             except Lost as lost:
+                # What the client has got cannot be taken back, and another run need not say the
+                # same.
                 if is_last or has_pieces:
                     raise RequestError(
                         f"the speech model's process ended before the text did: {lost}",

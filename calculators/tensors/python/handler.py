@@ -215,6 +215,7 @@ class PythonHandler:
             self._module: ModuleType = load_module(path)
             try:
                 self.model = _initialized(self._module, settings)
+            # Also ``sys.exit()`` in the author's code (decision 0092).
             except BaseException as error:
                 forget(self._module)
                 if isinstance(error, HandlerFileError):

@@ -113,6 +113,7 @@ def packed(value: Any) -> tuple[Head, list[Piece]]:
         head = AnswerHead(value.content_type, dict(value.headers), value.has_more, len(value.body))
         return head, [value.body]
     if isinstance(value, str):
+        # A text of Python may hold half of a surrogate pair, and the reader is Python too.
         text = value.encode("utf-8", "surrogatepass")
         return TextHead(len(text)), [text]
     if isinstance(value, bytes):

@@ -72,6 +72,8 @@ class HuggingFaceTokenizer(TextTokenizer):
         side: Side = "right",
     ) -> list[list[TextTokens]]:
         most = self.max_tokens if most is None else most
+        # The query is tokenized once for all documents; the package's own pairs would do so for
+        # each.
         (head,) = self._tokenizer.encode_batch_fast([first], add_special_tokens=False)
         if first_most is not None and len(head) > first_most:
             head.truncate(first_most, direction=side)

@@ -101,6 +101,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
             return NOT_READY
         self._erase_surplus(keep_one=False)
         ready = super().readiness()
+        # A packet that arrives late, older than what was dropped, is dropped too.
         while self.time < self._kept_time and ready == PROCESS:
             self._erase_surplus(keep_one=False)
             ready = super().readiness()
@@ -113,6 +114,7 @@ class FixedSizeInputStreamHandler(DefaultInputStreamHandler):
 
     def fill(self, time: int) -> InputSet:
         self._erase_surplus(keep_one=True)
+        # The surplus that was erased may have had the packets of the given time.
         time = min(
             stream.queue[0].time if stream.queue else _previous(stream.bound)
             for stream in self.streams

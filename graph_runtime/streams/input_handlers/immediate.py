@@ -62,6 +62,8 @@ class ImmediateInputStreamHandler(InputStreamHandler):
                     else:
                         ready_times[place] = ts.DONE
                 elif previous < ts.DONE:
+                    # As in MediaPipe, a node is called once more when a set of its streams ends;
+                    # with timestamp bounds at ``Timestamp.MAX``.
                     became_done = True
                     ready_times[place] = ts.DONE
         self.time = min_bound

@@ -143,6 +143,8 @@ class SyncSetInputStreamHandler(InputStreamHandler):
                 filled.append((packet, is_last))
             else:
                 filled.append(bound_of(stream))
+        # In a loop the request's stream ends first. From then on the handler need not be asked (the
+        # sole input of `flow`).
         if is_last and len(self.sync_sets) == 2:
             first, second = self.sync_sets
             self.sole_stream = self._sole_of(second if ready is first else first)

@@ -72,6 +72,7 @@ class TimestampAlignInputStreamHandler(InputStreamHandler):
                     self.offsets[place] = self.time - stream.queue[0].time
                 else:
                     unknown += 1
+            # Until every stream has had a packet, those of the base go alone, as in MediaPipe.
             self.is_aligned = unknown == 0
             return PROCESS
         earliest = min_bound = ts.DONE

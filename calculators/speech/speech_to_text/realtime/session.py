@@ -431,6 +431,7 @@ class RealtimeSession:
         data = self._half_sample + await _decoded(audio)
         size = self._settings.format.sample_bytes
         whole = len(data) - len(data) % size
+        # A client may cut a sample in two.
         self._half_sample = data[whole:]
         samples = self._settings.format.decode(data[:whole])
         step = _HEARD_AT_ONCE * self._rate
@@ -443,6 +444,7 @@ class RealtimeSession:
                     param="audio",
                     reason="input_audio_buffer_full",
                 ) from None
+            # One message may hold minutes of sound, and the detector runs on the event loop.
             await asyncio.sleep(0)
 
     async def _hear(self, samples: Pcm) -> None:
