@@ -200,6 +200,7 @@ def _read(path: Path, seen: SeenFiles) -> dict[bytes, int]:
         reason = (error.strerror or "cannot be read").lower()
         raise KeyFileError(f"{path}: {reason}") from None
     try:
+        # Editors may begin a file with a byte order mark, which would be a letter of the first key.
         return _keys(data.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise KeyFileError(f"{path}: this is not text, so it has no keys") from None

@@ -115,9 +115,11 @@ class FlowLimiterCalculator(Calculator):
         """Remove finished and lost packets from the packets in flight."""
         in_flight = self._in_flight
         finished = cc.inputs["FINISHED"].packet.time
+        # A bound on FINISHED finishes packets too: the worker may have dropped them.
         if finished == cc.time:
             while in_flight and in_flight[0] <= finished:
                 in_flight.popleft()
+        # By the timestamps of packets, not by a clock, as in MediaPipe.
         timeout = self._settings.in_flight_timeout
         latest = cc.inputs[0].packet.time
         if timeout > 0 and latest == cc.time and latest < ts.MAX:

@@ -164,6 +164,7 @@ class EndLoopCalculator(VectorCalculator):
             return
         time: Timestamp = end.value
         if self._items:
+            # Not an empty list: as in MediaPipe, a loop over nothing sends a bound.
             cc.outputs["ITERABLE"].add(self._items, time)
             self._items = []
         else:

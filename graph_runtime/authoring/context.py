@@ -172,6 +172,7 @@ class OutputStreamShard:
             and not checker.accepts(payload)
         ):
             raise checker.refusal(self.stream.name, payload)
+        # That timestamps grow is checked by the receivers: not every handler wants it.
         self.packets.append(packet)
         self.updated_bound = bound
 

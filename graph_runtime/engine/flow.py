@@ -266,6 +266,7 @@ class Flow:
             self._observe(stream, packets, bound if moves_bound else ts.UNSET)
 
     def _add_packets(self, mirror: InputStream, packets: list[Packet]) -> None:
+        # A closed node swallows what comes, without an error, as in MediaPipe.
         if mirror.closed:
             return
         accepted = 0

@@ -94,6 +94,7 @@ class Run:
             source_id = self.first_input_id + place
             if self.scheduler.throttling.full_streams[source_id]:
                 self._wait_for_room(source_id, waits)
+            # As in MediaPipe, a packet that a receiver refuses fails the application's next call.
             if self.scheduler.errors:
                 raise self.errors_so_far()
             self.send(place, packet)

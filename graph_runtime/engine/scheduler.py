@@ -226,6 +226,7 @@ class Scheduler:
             if node.is_source:
                 self.flow.begin_close(node)
                 return context
+            # Sources end; inputs of the graph stay open, as in MediaPipe.
             self.stopping = True
         elif error is None and context.batch:
             time, filled = context.batch.pop(0)
@@ -287,6 +288,7 @@ class Scheduler:
         for mirror in stream.mirrors:
             mirror.header = stream.header
             node = mirror.node
+            # The header of a back edge comes from a node that waits for this one.
             if node is not None and not mirror.is_back_edge:
                 node.missing -= 1
                 if not node.missing:
@@ -318,6 +320,7 @@ class Scheduler:
             context.time = 0
             self._waiting_sources.append(node)
             self._unopened_sources.pop(node.plan.node_id, None)
+        # A node without streams is opened and closed, and never processed.
         elif node.inputs:
             node.is_idle = not self.errors
             self.flow.notify(node)

@@ -65,6 +65,7 @@ def plan_executors(
         raise ValidationError(findings)
     if "" not in plans:
         plans[""] = ExecutorPlan("", "")
+        # MediaPipe's canonical form has an entry for the default executor.
         config.executor.add()
     return plans
 
@@ -93,6 +94,7 @@ def _plan(
                     "the graph"
                 )
             return ExecutorPlan(name, "")
+        # The form that MediaPipe gives the graph's ``num_threads``.
         if executor.HasField("options"):
             kind = THREAD_POOL
         else:
@@ -104,6 +106,7 @@ def _plan(
         if not options.HasField("num_threads"):
             raise GraphConfigError("num_threads is not specified in ThreadPoolExecutorOptions.")
         threads = options.num_threads
+        # -1, the automatic number, is for the default executor only, as in MediaPipe.
         if threads < 1 and not (threads == -1 and not name):
             raise GraphConfigError(too_few_threads(threads))
         return ExecutorPlan(name, kind, threads, options.thread_name_prefix)

@@ -37,6 +37,8 @@ class LoadProgress:
             measure: returns how much of the phase is done, from 0 to 1; None: that is not known,
                 and the fraction stays at ``start``.
         """
+        # First None, and set last: a reader in another thread must not measure with the limits of
+        # another phase.
         self._measure = None
         self._phase, self._start, self._end = phase, start, start if end is None else end
         self._measure = measure

@@ -169,6 +169,8 @@ class NodeReader:
         is_named = given.HasField("input_stream_handler")
         if not name and not is_named and sync_sets:
             return SYNC_SET_HANDLER, SyncSetInputStreamHandler, sync_sets
+        # MediaPipe copies the graph's handler into every node without one, also over the
+        # contract's.
         if is_named or not name:
             name = given.input_stream_handler or DEFAULT_HANDLER
             options = given.options if given.HasField("options") else None

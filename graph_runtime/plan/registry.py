@@ -67,6 +67,7 @@ class _Table(dict[str, T]):
     def find(self, name: str, package: str) -> T | None:
         if name.startswith((".", "::")):
             return self.get(_key(name))
+        # As in C++: the innermost namespace first.
         prefix = _key(package)
         while prefix:
             found = self.get(f"{prefix}.{_key(name)}")

@@ -233,6 +233,7 @@ def _connect(node: Any, inner: Any) -> None:
                 outer_name = outer.name_of(*key)
                 if outer_name is not None:
                     renamed[inner_name] = outer_name
+                # An optional input that the graph leaves out is no port of the inner nodes either.
                 elif field_name.startswith("input"):
                     dropped.add(inner_name)
         for part in (*inner.node, *inner.packet_generator, *inner.status_handler):

@@ -367,6 +367,7 @@ class _Validation:
         ancestors = self._ancestors()
         max_queue_size = config.max_queue_size or DEFAULT_MAX_QUEUE_SIZE
         for draft in self.drafts:
+            # Also over a negative size, which is no limit: a hint throttles, as in MediaPipe.
             if draft.config.buffer_size_hint > 0:
                 max_queue_size = max(max_queue_size, draft.config.buffer_size_hint)
         ordered = [draft.config for draft in self.drafts]

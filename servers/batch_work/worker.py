@@ -228,6 +228,8 @@ class BatchRun:
             await self._process()
         except asyncio.CancelledError:
             raise
+        # Batches of all clients run in this process: what one of them raises must not end it
+        # (decision 0084).
         except BaseException as raised:
             try:
                 await self._end([self._reason(raised)])

@@ -483,6 +483,7 @@ def end_batch(
     try:
         store.finish(number, status, results, now, total=lines, errors=errors)
     except BaseException:
+        # Without rows nobody would find them.
         for file in results:
             remove_content(store.path_of(file.id))
         raise
@@ -507,6 +508,7 @@ def write_results(
         answered: set[int] = set()
         for answer in store.answers(batch.number):
             (errors if answer.is_error else output).write(answer.text)
+            # All lines before it have answers: memory does not grow with the file (decision 0064).
             if answer.line >= batch.next_line:
                 answered.add(answer.line)
         for line, text in _unanswered(store, batch, status, most_line_bytes):

@@ -195,6 +195,7 @@ def storage_errors() -> Iterator[None]:
         name, code = _sqlite_error(error)
         if name in _FULL_NAMES:
             raise StorageFullError("the disk for files and batches is full") from error
+        # The low byte of SQLite's extended codes is the error that they detail.
         if code & 0xFF in _DAMAGED:
             raise DamagedStoreError("the database of files and batches is damaged") from error
         raise StoreError("the store of batches cannot be read or written") from error

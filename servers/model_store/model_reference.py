@@ -68,6 +68,7 @@ def read_reference(text: str) -> ModelReference | None:
         ModelError: the file is not a GGUF file, or its path leaves the repository.
     """
     found = _REFERENCE.fullmatch(_HOST.sub("", text))
+    # The hub forbids both: its cache writes the slash of a name as two dashes.
     if found is None or ".." in found["repository"] or "--" in found["repository"]:
         return None
     file = found["file"]

@@ -293,6 +293,7 @@ async def _ask(module: str, seconds: float) -> tuple[Devices | None, str]:
     except OSError as error:
         return None, f"no process could be started: {error.strerror}"
     try:
+        # Shielded, because a time-out cancels what it waits for, and the end is awaited again.
         end = await asyncio.wait_for(asyncio.shield(ended), seconds)
     except TimeoutError:
         child.kill(f"it has not answered for {seconds:g} s")

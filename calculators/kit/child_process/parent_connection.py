@@ -138,6 +138,7 @@ class ParentConnection:
             yield from self._receive_links(dict(ready))
             self.link = 0
         try:
+            # Without waiting: another descriptor may have been the ready one.
             count = self._socket.recv_into(self._buffer.room(), 0, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return

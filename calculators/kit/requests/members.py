@@ -124,6 +124,7 @@ class Number:
             rounded: float = struct.unpack("f", struct.pack("f", float(value)))[0]
         except OverflowError:
             raise invalid(path, f"{describe(value)} does not fit a 32-bit float") from None
+        # Of infinities and NaN alone the difference is not 0.
         if rounded - rounded != 0:
             raise invalid(path, f"{describe(value)} is not a finite number")
         if self.above is not None and rounded <= self.above:

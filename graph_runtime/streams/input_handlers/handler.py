@@ -148,6 +148,7 @@ class SyncSet:
             self.last_processed = ts.MAX
             return CLOSE
         if not self.process_bounds:
+            # Strictly: at its bound an input may still get a packet.
             if min_bound > min_packet:
                 self.last_processed = earliest
                 return PROCESS

@@ -52,6 +52,7 @@ class MuxInputStreamHandler(InputStreamHandler):
         return selected
 
     def readiness(self) -> Readiness:
+        # The last input by tag and index, as in MediaPipe: SELECT in its graphs.
         control = self.streams[-1]
         self.time = time = control.min_timestamp_or_bound
         self._erase_earlier_than(time)

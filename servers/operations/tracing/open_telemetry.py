@@ -299,6 +299,7 @@ def new_exporter(settings: TracingSettings) -> SpanExporter:
 
         if not endpoint:
             return OTLPSpanExporter()
+        # The exporter adds the path to an endpoint of the environment only.
         return OTLPSpanExporter(endpoint if endpoint.endswith(_PATH) else endpoint + _PATH)
     if protocol == _GRPC:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (
@@ -351,6 +352,7 @@ class OpenTelemetryTraces:
             context = self._propagator.extract(carrier)
             found = get_current_span(context).get_span_context()
             parent = found if found.is_valid else None
+        # 0 is not a valid id (W3C Trace Context).
         trace_id = random.getrandbits(128) or 1 if parent is None else parent.trace_id
         result = self._sampler.should_sample(context, trace_id, NAME, SpanKind.SERVER)
         if result.decision is not Decision.RECORD_AND_SAMPLE or self._is_off:

@@ -325,6 +325,7 @@ class Crew:
             number: signal.signal(number, lambda n, _: self._on_signal(loop, n))
             for number in (signal.SIGINT, signal.SIGTERM)
         }
+        # ``nohup`` ignores it, and then it must not mean a reload.
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             previous[signal.SIGHUP] = signal.signal(
                 signal.SIGHUP, lambda _n, _f: loop.call_soon_threadsafe(self._hang_up)
