@@ -304,7 +304,7 @@ class _Guessing:
         self.silent: list[list[int]] = [[], []]
         self.letters: list[list[tuple[Ranges, int]]] = [[], []]
         #: For each state the states after a boundary.
-        self.boundaries: dict[int, list[tuple[str, int]]] = {}
+        self.boundaries: dict[int, list[tuple[Boundary, int]]] = {}
         self._add(node, 0, 1)
 
     def _state(self) -> int:
@@ -318,8 +318,8 @@ class _Guessing:
         match node:
             case CharClass(ranges):
                 self.letters[start].append((ranges, end))
-            case Boundary(kind):
-                self.boundaries.setdefault(start, []).append((kind, end))
+            case Boundary():
+                self.boundaries.setdefault(start, []).append((node, end))
             case Both() | Not():
                 self._add_automaton(node, start, end)
             case Concatenation(items):
@@ -382,20 +382,20 @@ _SIDES: Final[dict[str, Ranges]] = {
 }
 
 
-def _holds(kind: str, before: str, behind: str) -> bool:
+def _holds(boundary: Boundary, before: str, behind: str) -> bool:
     """Return True if a boundary is between two letters of these kinds.
 
     Whether letters beyond ASCII are parts of words depends on who asks: ECMA 262 says no, Python
-    yes. So there is neither an edge of a word beside them, nor none.
+    yes. So there is neither an edge of a word beside them, nor none; or either, if it is loose.
     """
-    match kind:
+    match boundary.kind:
         case "^":
             return before == _END
         case "$":
             return behind == _END
         case _ if _FOREIGN in (before, behind):
-            return False
-        case _:
+            return boundary.is_loose
+        case kind:
             return ((before == _WORD) != (behind == _WORD)) == (kind == "b")
 
 
@@ -406,8 +406,8 @@ def _with_boundaries(guessing: _Guessing) -> Automaton:
         found, waiting = set(states), list(states)
         while waiting:
             state = waiting.pop()
-            goals = [goal for kind, goal in guessing.boundaries.get(state, ())
-                     if _holds(kind, before, behind)]  # fmt: skip
+            goals = [goal for boundary, goal in guessing.boundaries.get(state, ())
+                     if _holds(boundary, before, behind)]  # fmt: skip
             for goal in (*guessing.silent[state], *goals):
                 if goal not in found:
                     found.add(goal)

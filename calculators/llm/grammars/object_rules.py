@@ -140,6 +140,8 @@ def object_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     is_open = any(key in part.schema for part in parts for key in _SPEAKING) or not (
         names.named or says_none
     )
+    # More properties than it names have to be others.
+    is_open = is_open or low > len(members)
     if is_open and listed is None and (high is None or high > 0):
         others = _others(builder, names, limits)
     required = sum(member.is_required for member in members)
@@ -206,10 +208,13 @@ def _others(builder: SchemaRules, names: _Names, limits: Sequence[Located]) -> s
             builder.leave_out(where, f"regular expression: {error}")
             return None
     base: Automaton | None = None
-    if limits:
-        base = builder.name_language(limits)
-    if names.named:
-        base = _common(base, json_text.other_texts(names.named))
+    try:
+        if limits:
+            base = builder.name_language(limits)
+        if names.named:
+            base = _common(base, json_text.other_texts(names.named))
+    except (NoValueError, NoTextError):
+        return None  # no other name is allowed
     most = _MAX_COMMON if len(languages) <= _MAX_COMMON else 1
     branches: list[str] = []
     for size in range(most + 1):

@@ -68,9 +68,15 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """No letter, at a place: the text's start ``^`` or end ``$``, a word's edge ``b``, or none."""
+    """No letter, at a place: the text's start ``^`` or end ``$``, a word's edge ``b``, or none.
+
+    Attributes:
+        is_loose: beside letters of which ECMA 262 and Python do not agree that they are parts of
+            words, there may be an edge, and none.
+    """
 
     kind: Literal["^", "$", "b", "B"]
+    is_loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +277,7 @@ def _loose_class(letter: str) -> Ranges:
 
 
 _CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D, "0": 0x00}
+_CONTROL_LETTER: Final = re.compile(r"[A-Za-z]")
 _HEX: Final = {
     "x": re.compile(r"x([0-9A-Fa-f]{2})"),
     "u": re.compile(r"u(?:([0-9A-Fa-f]{4})|\{([0-9A-Fa-f]{1,6})\})"),
@@ -398,6 +405,8 @@ class _RegexReader:
                 if not self._depth and (self._at == len(self._text) or self._peek("|")):
                     self._ended = True
                 else:
+                    if self._is_loose:
+                        items.append(Repeat(CharClass(_LINE_END), 0, 1))  # see parse_refused
                     items.append(Boundary("$"))
             elif (look := self._look(start)) is not None:
                 if any(isinstance(item, _Lookaround) and not item.is_behind for item in items) and (
@@ -494,7 +503,7 @@ class _RegexReader:
                 place = _BOUNDARIES.get(self._text[self._at : self._at + 1])
                 if place is not None:
                     self._at += 1
-                    return Boundary(place)
+                    return Boundary(place, self._is_loose)
                 return CharClass(self._escape(start))
             case "*" | "+" | "?":
                 raise self._error("nothing to repeat", start)
@@ -596,6 +605,9 @@ class _RegexReader:
         if letter in _NOT_THERE or letter in "123456789":
             what = _NOT_THERE.get(letter, "back references are")
             raise self._error(f"{what} not supported", start, unsupported=True)
+        if letter == "c" and _CONTROL_LETTER.match(self._text, self._at):
+            self._at += 1
+            return ((ord(self._text[self._at - 1]) % 32,) * 2,)
         if letter.isalnum():
             raise self._error(f"an unknown escape \\{letter}", start)
         return self._letter(letter, start)
@@ -648,7 +660,7 @@ def _has_boundary(*nodes: Node) -> bool:
     waiting = list(nodes)
     while waiting:
         match waiting.pop():
-            case Boundary(kind) if kind != "$":
+            case Boundary(kind, _) if kind != "$":
                 return True
             case Concatenation(items) | Alternation(items):
                 waiting += items

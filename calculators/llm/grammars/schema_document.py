@@ -166,7 +166,7 @@ class References:
             address, fragment = "", reference[1:]
         else:
             try:
-                address, fragment = urldefrag(urljoin(self._bases.get(id(schema), ""), reference))
+                address, fragment = urldefrag(_joined(self._bases.get(id(schema), ""), reference))
             except ValueError:
                 raise SchemaError(place, "expected a reference") from None
         known = self._named if address or self._has_identifiers else {"": self._root}
@@ -191,6 +191,7 @@ class References:
     def _index(self) -> None:
         self._has_identifiers = False
         self._named[""] = self._root
+        is_draft_4 = isinstance(self._root, dict) and "draft-04" in str(self._root.get("$schema"))
         waiting: list[tuple[object, str]] = [(self._root, "")]
         seen: set[int] = set()
         while waiting:
@@ -198,16 +199,16 @@ class References:
             if not isinstance(here, dict) or id(here) in seen:
                 continue
             seen.add(id(here))
-            own = here.get("$id")
-            if isinstance(own, str):
-                self._has_identifiers = self._has_identifiers or here is not self._root
+            own = here.get("$id", here.get("id"))
+            if isinstance(own, str) and not own.startswith("#") and ("$id" in here or is_draft_4):
+                self._has_identifiers = True
                 try:
-                    base = urldefrag(urljoin(base, own))[0]
+                    base = urldefrag(_joined(base, own))[0]
                 except ValueError:
                     base = ""
                 self._named[base] = here
-                if here is self._root:
-                    self._has_identifiers = True
+            elif isinstance(own, str) and own.startswith("#"):
+                self._named.setdefault(base + own, here)  # an anchor, up to draft 7
             self._bases[id(here)] = base
             for name in _ANCHORS:
                 if isinstance(here.get(name), str):
@@ -216,6 +217,13 @@ class References:
                 anchor = here["$dynamicAnchor"]
                 self._dynamic[anchor] = self._dynamic.get(anchor, 0) + 1
             waiting += ((each, base) for each, _ in inner_schemas(here))
+
+
+def _joined(base: str, reference: str) -> str:
+    """Return a reference seen from a base. A fragment follows bases of any scheme, as "urn:"."""
+    if reference.startswith("#"):
+        return urldefrag(base)[0] + reference
+    return urljoin(base, reference)
 
 
 def _at(root: object, pointer: str, place: str) -> object:

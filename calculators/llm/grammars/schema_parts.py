@@ -351,8 +351,7 @@ class SchemaParts:
                 negated = self._negated(other, there, scopes)
                 if negated is not None:
                     option.append(negated)
-                # Each pair is met twice, and reported once.
-                elif i < j:
+                else:
                     self._leave_out(
                         f"{place}.oneOf",
                         "two of the schemas may allow the same value; it is read as anyOf",
@@ -385,9 +384,8 @@ class SchemaParts:
                 where = f"{place}.{keyword}.{name}"
                 names = inner if isinstance(inner, list) else []
                 having = self._made(schema, keyword, name, type="object", required=[name, *names])
-                without = self._made(
-                    schema, keyword, f"-{name}", type="object", properties={name: False}
-                )
+                # Values of other types have no properties, and are valid.
+                without = self._made(schema, keyword, f"-{name}", properties={name: False})
                 with_it: list[_Demand] = [_Look(having, where, frozenset())]
                 if not isinstance(inner, list):
                     with_it.append(_Look(inner, where, scopes))

@@ -239,13 +239,15 @@ def _fits_number(value: float, schema: Mapping[str, Any], own: Mapping[str, Any]
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     # Draft 4 has booleans that make the bounds exclusive.
-    above, low = (low, None) if above is True else (above, low)
-    below, high = (high, None) if below is True else (below, high)
+    if isinstance(above, bool):
+        above, low = (low, None) if above else (None, low)
+    if isinstance(below, bool):
+        below, high = (high, None) if below else (None, high)
     if (
         (low is not None and number < Decimal(repr(low)))
         or (high is not None and number > Decimal(repr(high)))
-        or (above not in (None, False) and number <= Decimal(repr(above)))
-        or (below not in (None, False) and number >= Decimal(repr(below)))
+        or (above is not None and number <= Decimal(repr(above)))
+        or (below is not None and number >= Decimal(repr(below)))
     ):
         return False
     if own.get(NOT_INTEGER) and number == number.to_integral_value():

@@ -126,7 +126,11 @@ def test_answers_follow_formats(answers: Answers) -> None:
         ({"allOf": [{"enum": [1, 2]}, {"enum": [3]}]}, ".allOf[0].enum", "none of the values"),
         (False, "", "no value is valid"),
         ({"type": "object", "required": ["a"], "additionalProperties": False}, ".required", "not"),
-        ({"type": "object", "properties": {"a": {}}, "minProperties": 2}, ".minProperties", "no"),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False, "minProperties": 2},
+            ".minProperties",
+            "no object has so many",
+        ),
     ],
 )
 def test_schemas_without_values_are_refused_with_the_place(
@@ -155,6 +159,7 @@ def test_schemas_without_values_are_refused_with_the_place(
         ({"type": "integer", "multipleOf": 1009}, ".multipleOf", "remember too much"),
         ({"not": {"uniqueItems": True}}, ".not", "cannot exclude"),
         ({"oneOf": [{"minLength": 1}, {"format": "date"}]}, ".oneOf", "read as anyOf"),
+        ({"oneOf": [{"format": "date"}, {"minLength": 1}]}, ".oneOf", "read as anyOf"),
         (
             {"type": "string", "pattern": "^(?:[a-z]+ )+[0-9]+$", "maxLength": 900},
             ".maxLength",
