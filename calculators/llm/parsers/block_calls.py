@@ -153,13 +153,14 @@ _VALUE: Final = PythonTags(_LFM2_END)
 # After an argument: another one, another call, or the end of the block.
 _AFTER_STRING: Final = re.compile(
     rf"{_BLANK}(?:,{_BLANK}{_NAME}{_BLANK}="
-    rf"|\){_BLANK}(?:,{_BLANK}{_NAME}{_BLANK}\(|\]?{_BLANK}{re.escape(_LFM2_END)}))"
+    rf"|(?:,{_BLANK})?\){_BLANK}(?:,{_BLANK}{_NAME}{_BLANK}\(|\]?{_BLANK}{re.escape(_LFM2_END)}))"
 )
 _AFTER_STRING_SO_FAR: Final = re.compile(
     rf"{_BLANK}(?:,{_BLANK}(?:{_NAME}{_BLANK})?"
-    rf"|\){_BLANK}(?:,{_BLANK}(?:{_NAME}{_BLANK})?|\]?{_BLANK}{beginnings(_LFM2_END)}))?"
+    rf"|(?:,{_BLANK})?\){_BLANK}"
+    rf"(?:,{_BLANK}(?:{_NAME}{_BLANK})?|\]?{_BLANK}{beginnings(_LFM2_END)}))?"
 )
-_AT_THE_END: Final = re.compile(rf"{_BLANK}\){_BLANK}\]?{_BLANK}")
+_AT_THE_END: Final = re.compile(rf"{_BLANK}(?:,{_BLANK})?\){_BLANK}\]?{_BLANK}")
 
 
 class Lfm2ToolParser(BlockCallParser):
@@ -173,7 +174,7 @@ class Lfm2ToolParser(BlockCallParser):
     first = re.compile(rf"\s*\[\s*({_NAME})\s*")
     further = re.compile(rf"\s*,\s*({_NAME})\s*")
     last = re.compile(r"\s*\]?\s*")
-    none = re.compile(r"\s*\[\s*\]\s*")
+    none = re.compile(r"\s*(?:\[\s*\]\s*)?")
     erased = ("<|im_end|>",)
     call_form = CallForm(
         trigger=begin,

@@ -13,7 +13,14 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.parser import CallForm, ReasoningParser, Tags, TagScanner, ToolParser
+from calculators.llm.parsers.parser import (
+    CallForm,
+    ReasoningParser,
+    Tags,
+    TagScanner,
+    ToolParser,
+    beginnings,
+)
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"
@@ -26,6 +33,15 @@ _LONGEST_HEADER: Final = 512
 #: The beginning of an answer whose prompt ends in the role: the recipient comes first.
 _RECIPIENT_FIRST: Final = re.compile(r"\s{0,8}to=")
 _RECIPIENT: Final = re.compile(r"(?:\A|\s)to=(?P<name>[^\s<]+)")
+#: A header without the token before its role or channel, and the text that may become one.
+_BARE_ROLE: Final = re.compile(r"\s{0,8}assistant\s{0,8}")
+_BARE_CHANNEL: Final = re.compile(
+    r"\s{0,8}(?:assistant\s{0,8})?(?:analysis|commentary|final)\s{0,8}"
+)
+_BARE_SO_FAR: Final = re.compile(
+    rf"\s{{0,8}}(?:{beginnings('assistant')}|(?:assistant\s{{0,8}})?"
+    rf"(?:{'|'.join(map(beginnings, ('analysis', 'commentary', 'final')))})\s{{0,8}})"
+)
 _NAMESPACE: Final = "functions."
 #: The header of an answer whose prompt ends in the role.
 _IMPLIED: Final = _START + "assistant "
@@ -223,7 +239,18 @@ class HarmonyReader:
             return True
         if scanner.more and "to=".startswith(text.lstrip()) and len(text) < _LONGEST_HEADER:
             return False
-        self._state = self._outside
+        words = text.split("<", 1)[0]
+        after = text[len(words) :]
+        if _BARE_SO_FAR.fullmatch(words):
+            if scanner.more and any(each.startswith(after) for each in (_CHANNEL, _MESSAGE)):
+                return False
+            if after.startswith(_CHANNEL) and _BARE_ROLE.fullmatch(words):
+                self._header = [_START]
+            elif after.startswith(_MESSAGE) and _BARE_CHANNEL.fullmatch(words):
+                self._header = [_START + "assistant" + _CHANNEL]
+                scanner.place += len(words)
+                self._header.append(words.replace("assistant", ""))
+        self._state = self._in_header if self._header else self._outside
         return True
 
     def _outside(self) -> bool:
@@ -240,7 +267,9 @@ class HarmonyReader:
         before = "".join((*self._header, text))
         header = before + (tag or "")
         if len(header) <= _LONGEST_HEADER:
-            if tag is None or tag == _CONSTRAIN or (tag == _CHANNEL and _CHANNEL not in before):
+            # The channel may come again, after the recipient.
+            names = tag == _CHANNEL and not before.rstrip().endswith(_CHANNEL)
+            if tag is None or tag == _CONSTRAIN or names:
                 self._header = [header]
                 return tag is not None
             if tag == _MESSAGE:
@@ -265,7 +294,7 @@ class HarmonyReader:
             self._parts.append(HarmonyPart(self._kind, text, "text", self._function))
         if tag is not None and tag in _ENDS:
             self._parts.append(HarmonyPart(self._kind, tag, "end", self._function))
-            self._state = self._outside
+            self._state = self._at_start
         elif tag in (_START, _CHANNEL):
             self._header = [str(tag)]
             self._state = self._in_header
@@ -293,7 +322,8 @@ def _kind_and_function(header: str) -> tuple[MessageKind, str]:
     function = name.removeprefix(_NAMESPACE)
     if function and (name != function or name not in _NOBODY):
         return MessageKind.CALL, function
-    if has_channel and rest.split("<")[0].split()[:1] == ["analysis"]:
+    channel = rest.rpartition(_CHANNEL)[2]
+    if has_channel and channel.split("<")[0].split()[:1] == ["analysis"]:
         return MessageKind.ANALYSIS, ""
     return MessageKind.ANSWER, ""
 

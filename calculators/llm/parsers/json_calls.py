@@ -178,6 +178,8 @@ class JsonToolParser(ToolParser):
         if character == self.separator:
             self._take(scanner.place + 1)
             self._expect("{")
+        elif character == "{" and self._spoken.follows_call:
+            self._expect("{")  # some models leave the separator out
         else:
             if character == "]" and self.opening == "[":
                 # The bracket of an array is not content if its last item was a call.

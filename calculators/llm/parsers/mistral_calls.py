@@ -26,6 +26,8 @@ _HEAD_SO_FAR: Final = re.compile(
     rf"{_NAME}(?:{_ID}{beginnings(ARGUMENTS)}|{beginnings(ARGUMENTS)}"
     rf"|{beginnings(CALL_ID)}|{re.escape(CALL_ID)}\s*[\w\-]{{0,{_LONGEST_NAME}}}+)"
 )
+_EMPTY: Final = re.compile(r"\[\s{0,20}\]")
+_EMPTY_SO_FAR: Final = re.compile(r"\[\s{0,20}")
 #: Tags that begin no list after the first one.
 _TAGS: Final = (CALL, ARGUMENTS, CALL_ID)
 _ENDS: Final = Tags(CALL, "</s>")
@@ -87,9 +89,13 @@ class MistralToolParser(JsonToolParser):
         place = skip_blanks(scanner.text, scanner.place)
         rest = scanner.text[place : place + len(self.start)]
         if rest.startswith("["):
-            if scanner.more and any(tag.startswith(rest) for tag in _TAGS):
+            is_open = _EMPTY_SO_FAR.fullmatch(scanner.text, place) is not None
+            if scanner.more and (is_open or any(tag.startswith(rest) for tag in _TAGS)):
                 return False
-            if rest.startswith(_TAGS):
+            if empty := _EMPTY.match(scanner.text, place):
+                # No call, and nothing to be read.
+                scanner.place, self._raw, self._step = empty.end(), [], self._read_text
+            elif rest.startswith(_TAGS):
                 self._give_up()
             else:
                 self._expect("[{")

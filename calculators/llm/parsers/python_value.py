@@ -27,12 +27,14 @@ class ParameterType(NamedTuple):
         is_nullable: null is allowed.
         is_boolean: true and false are allowed.
         is_number: only numbers are allowed, and null if ``is_nullable``.
+        is_array: only arrays are allowed, and null if ``is_nullable``.
     """
 
     is_string: bool = False
     is_nullable: bool = False
     is_boolean: bool = False
     is_number: bool = False
+    is_array: bool = False
 
     def grows(self, first: str) -> bool:
         """True if a value that begins with ``first`` may be written before it is complete."""
@@ -51,6 +53,8 @@ class ParameterType(NamedTuple):
             return encode_basestring(text) if quoted is None else quoted
         if self.is_boolean and text in _BOOLEANS:
             return _BOOLEANS[text]
+        if self.is_nullable and text == "None":
+            return "null"
         return json_or_string(text)
 
 
@@ -76,6 +80,7 @@ def parameter_type(schema: object, parameter: str) -> ParameterType:
         "null" in types,
         "boolean" in types,
         bool(others) and others <= {"integer", "number"},
+        others == {"array"},
     )
 
 
@@ -217,7 +222,9 @@ class PythonValue:
         raw, as_json = "".join(self._raw).strip(), "".join(self._json).strip()
         if not raw:
             return '""'
-        if raw[0] in "[{(" or raw == "set()":
+        if wrapped := _WRAPPED.fullmatch(raw):
+            return python_to_json(wrapped[1]) if wrapped[1] else "[]"
+        if raw[0] in "[{(":
             loose = compact_json(as_json) or _container(self._parts)
             return encode_basestring(raw) if loose is None else loose
         if self._strings == 1 and raw[0] in "\"'" and not "".join(self._raw[2:]).strip():
@@ -314,6 +321,10 @@ def _scalar(text: str) -> str:
 
 _TOKEN: Final = re.compile(r"[\[\]{}(),:]|[^\s\[\]{}(),:]+(?:[ \t]+[^\s\[\]{}(),:]+)*")
 _PUNCTUATION: Final = frozenset("[]{}(),:")
+#: A set, or a list or tuple made of another one.
+_WRAPPED: Final = re.compile(
+    r"(?:set|frozenset|list|tuple)\(\s*((?:[\[{(].*[\]})])?)\s*\)", re.DOTALL
+)
 #: Without a zero in front, which makes a text such as ``007`` of a number.
 _NUMBER: Final = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+"

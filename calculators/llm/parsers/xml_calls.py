@@ -20,6 +20,7 @@ from calculators.llm.parsers.python_value import ParameterType, parameter_type, 
 CDATA: Final = "<![CDATA["
 CDATA_END: Final = "]]>"
 _CDATA: Final = Tags(CDATA)
+_IN_CDATA: Final = Tags(CDATA_END)
 _LONGEST_NAME: Final = 256
 #: Characters after a tag among which another one is looked for.
 _FAR: Final = 128
@@ -31,13 +32,15 @@ class XmlForm(NamedTuple):
     ``[block_begin] (call_begin NAME name_end (parameter_begin NAME name_end VALUE parameter_end)*
     call_end)* [block_end]``, with any white space between tags. A value extends to the first
     ``parameter_end``. Where that is missing, it extends to the line that begins with the next
-    parameter of the tool, or with the end of the call at the end of its block.
+    parameter of the tool, or with the end of the call at the end of its block; of a value that
+    begins behind its tag, these end it in any place.
 
     Attributes:
         block_begin: may be missing before a call; "" where the form has no blocks.
         trims_newlines: one newline at either end of a value is dropped.
         allows_single_quotes: objects and lists may be written as in Python.
-        has_cdata: a value may be ``<![CDATA[...]]>``, whose text is taken as it is.
+        has_cdata: a value may be ``<![CDATA[...]]>``, whose text is taken as it is, or several of
+            these one after the other, as XML writes ``]]>``.
     """
 
     call_begin: str
@@ -75,9 +78,7 @@ class FormTags:
         if form.block_end:
             of_value.append(form.call_end)
         self.value: Final = Tags(*of_value)
-        self.cdata: Final = Tags(
-            CDATA_END + form.parameter_end, CDATA_END + "\n" + form.parameter_end
-        )
+        self.after_cdata: Final = Tags(form.parameter_end, CDATA)
 
 
 class XmlCallParser(CallWalker):
@@ -110,6 +111,7 @@ class XmlCallParser(CallWalker):
         self._is_cdata = False
         #: A tag here would begin a line of the value.
         self._ends_line = False
+        self._first_letter = ""
 
     def _outside(self) -> bool:
         tag = self._take_content(self._tags.outside)
@@ -207,7 +209,7 @@ class XmlCallParser(CallWalker):
         self._value = []
         self._may_grow = self._call.is_announced and not self._call.has(name)
         self._is_cdata = False
-        self._ends_line = True
+        self._ends_line, self._first_letter = True, ""
         self._state = self._value_start if self.form.has_cdata else self._in_value
 
     def _value_start(self) -> bool:
@@ -240,11 +242,13 @@ class XmlCallParser(CallWalker):
         return ""
 
     def _in_value(self) -> bool:
-        tags = self._tags.cdata if self._is_cdata else self._tags.value
-        text, tag = self._scanner.take(tags)
+        text, tag = self._scanner.take(_IN_CDATA if self._is_cdata else self._tags.value)
         self._add_text(text)
         if tag is None:
             return False
+        if tag == CDATA_END:
+            self._state = self._after_cdata
+            return True
         if tag == self.form.parameter_begin:
             self._state = self._next_parameter
             return True
@@ -255,8 +259,24 @@ class XmlCallParser(CallWalker):
         self._state = self._in_call
         return True
 
+    def _after_cdata(self) -> bool:
+        """Read up to the end of the value, or to more of it."""
+        scanner = self._scanner
+        rest = scanner.text[scanner.place : scanner.place + _FAR]
+        following = [_stands_before(each, rest) for each in (self.form.parameter_end, CDATA)]
+        if None in following and True not in following and scanner.more and len(rest) < _FAR:
+            return False
+        self._state = self._in_value
+        if True not in following:
+            self._add_text(CDATA_END)
+        elif scanner.take(self._tags.after_cdata)[1] != CDATA:
+            self._end_value()
+            self._state = self._in_call
+        return True
+
     def _add_text(self, text: str) -> None:
         if text:
+            self._first_letter = self._first_letter or text[0]
             self._ends_line = text.endswith("\n")
         if self._growing is not None:
             self._grow(text)
@@ -275,7 +295,7 @@ class XmlCallParser(CallWalker):
             self._name = [name]
             return False
         self._name = []
-        if tag == self.form.name_end and self._ends_line and self._is_known(name.strip()):
+        if tag == self.form.name_end and self._may_end and self._is_known(name.strip()):
             self._end_value()
             self._begin_value(name.strip())
             return True
@@ -289,7 +309,7 @@ class XmlCallParser(CallWalker):
         """Read after the end of a call in a value: at the end of its block it ends the value."""
         scanner, form = self._scanner, self.form
         rest = scanner.text[scanner.place : scanner.place + _FAR]
-        is_end = self._ends_line
+        is_end = self._may_end
         if is_end:
             after = _stands_before(form.block_end, rest)
             if after:
@@ -303,6 +323,11 @@ class XmlCallParser(CallWalker):
         self._state = self._in_value
         self._add_text(form.call_end)
         return True
+
+    @property
+    def _may_end(self) -> bool:
+        """True if a tag here may end the value, whose own end is missing."""
+        return self._ends_line or self._first_letter not in ("", "\n")
 
     def _is_known(self, name: str) -> bool:
         schema = self.tools.get(self._call.name)
@@ -324,7 +349,8 @@ class XmlCallParser(CallWalker):
             return encode_basestring(value)
         if self.form.trims_newlines and not self._is_cdata:
             value = value.removeprefix("\n").removesuffix("\n")
-        if self.form.allows_single_quotes and value[:1] in ("{", "[") and not self._type.is_string:
+        begins = ("{", "[", "(") if self._type.is_array else ("{", "[")
+        if self.form.allows_single_quotes and value[:1] in begins and not self._type.is_string:
             return compact_json(value) or python_to_json(value)
         return self._type.to_json(value)
 

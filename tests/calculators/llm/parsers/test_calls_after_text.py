@@ -62,6 +62,31 @@ def test_mistral_reads_every_list_of_an_output_that_begins_with_calls(
     assert parse(text, "mistral") == (content, "", [("f", '{"a":"x"}')] * 2)
 
 
+@pytest.mark.parametrize("parser", ["mistral", "devstral"])
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_mistral_leaves_out_an_empty_list_of_calls(parser: str, blank: str) -> None:
+    assert parse(f"No.[TOOL_CALLS]{blank}[{blank}] Bye.", parser) == ("No. Bye.", "", [])
+
+
+@pytest.mark.parametrize(
+    ("parser", "begin"),
+    [
+        ("mistral", "[TOOL_CALLS]"),
+        ("devstral", "[TOOL_CALLS]"),
+        ("llama3", ""),
+        ("phi4", "functools["),
+    ],
+)
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_objects_may_follow_each_other_without_a_separator(
+    parser: str, begin: str, blank: str
+) -> None:
+    calls = [("f", '{"a":"x"}')] * 2
+    assert parse(f"{begin}{_JSON}{blank}{_JSON}", parser) == ("", "", calls)
+    other = '{"no": "call"}'
+    assert parse(f"{begin}{_JSON}{blank}{other}", parser) == (blank + other, "", calls[:1])
+
+
 def test_mistral_reads_calls_after_a_tag_in_an_output_that_begins_with_text() -> None:
     text = f"[TOOL_CALLS]Well. [TOOL_CALLS][{_JSON}]"
     assert parse(text, "mistral") == ("[TOOL_CALLS]Well. ", "", [("f", '{"a":"x"}')])

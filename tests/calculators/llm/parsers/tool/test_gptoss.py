@@ -55,6 +55,9 @@ def test_without_tools_no_header_of_an_answer_shows(tool: str | None) -> None:
         "<|channel|>commentary json to=f<|message|>",
         "<|channel|>commentary <|constrain|>json to=functions.f<|message|>",
         "<|channel|>final to=functions.f<|message|>",
+        "<|channel|>commentary to=functions.f<|channel|>commentary <|constrain|>json<|message|>",
+        "<|start|>assistant<|channel|>analysis<|channel|>commentary to=f<|message|>",
+        "assistant<|channel|>commentary to=functions.f<|message|>",
     ],
 )
 @pytest.mark.parametrize("reasoning", [None, "gptoss"])
@@ -104,6 +107,11 @@ def test_a_call_without_text_has_no_arguments() -> None:
         ("<|channel|>" + "x" * 1000 + "<|message|>x", "x" * 1001, ""),
         ("<|channel|><|channel|><|channel|>", "", ""),
         ("<|message|>x", "x", ""),
+        ("<|channel|>analysis<|channel|>final<|message|>x", "x", ""),
+        ("analysis<|message|>y<|end|>assistant<|channel|>final<|message|>x", "x", "y"),
+        ("<|channel|>analysis<|message|>y<|end|>assistant final<|message|>x", "x", "y"),
+        ("final", "final", ""),
+        ("assistants < all", "assistants < all", ""),
         ("<|channel|>final<|message|>a<|message|>b<|constrain|>c", "abc", ""),
     ],
 )

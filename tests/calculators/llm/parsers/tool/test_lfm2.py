@@ -126,7 +126,9 @@ def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
 @pytest.mark.parametrize(
     ("value", "read"),
     [
-        ("[]", []), ("{}", {}), ("()", []), ("set()", []),
+        ("[]", []), ("{}", {}), ("()", []), ("set()", []), ("frozenset()", []),
+        ("set([1, 'x'])", [1, "x"]), ("tuple([1])", [1]), ("list((1, 2))", [1, 2]),
+        ("set(x)", "set(x)"), ("'x',", "x"), ("7, ", 7), ("[1], ", [1]),
         ("{1, 2}", [1, 2]), ("{'x', 'y'}", ["x", "y"]), ("(1, 'b')", [1, "b"]), ("(1,)", [1]),
         ("[1, 2,]", [1, 2]), ("{'k': (1,), 'm': {'x'}, 3: 0}", {"k": [1], "m": ["x"], "3": 0}),
         ("007", "007"), ("[007, -7]", ["007", -7]), ("{'k': 007}", {"k": "007"}),
@@ -147,7 +149,7 @@ def test_the_schema_decides_about_zeros_in_front() -> None:
     assert json.loads(arguments) == {"n": 7, "s": "007"}
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n"])
-def test_an_empty_list_of_calls_is_left_out(blank: str) -> None:
-    text = f"Nothing to do.<|tool_call_start|>[{blank}]<|tool_call_end|> Bye."
+@pytest.mark.parametrize("nothing", ["[]", "[ ]", "[\n]", "", " \n"])
+def test_an_empty_list_of_calls_is_left_out(nothing: str) -> None:
+    text = f"Nothing to do.<|tool_call_start|>{nothing}<|tool_call_end|> Bye."
     assert parse(text, "lfm2") == Said("Nothing to do. Bye.", "", [])

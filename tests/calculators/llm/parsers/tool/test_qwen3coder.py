@@ -215,6 +215,31 @@ def test_marks_in_a_value_are_text(value: str) -> None:
     assert json.loads(arguments) == {"a": value}
 
 
+def test_a_value_that_begins_behind_its_tag_may_lack_its_end_in_any_place() -> None:
+    for end in ("</parameter>\n", ""):
+        text = framed(f"<parameter=a>x<parameter=b>y{end}")
+        ((_, arguments),) = parse(text, "qwen3coder", tools=SHIP).calls
+        assert json.loads(arguments) == {"a": "x", "b": "y"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        ("array", "(1, 'x')", [1, "x"]),
+        ("array", "{'x'}", ["x"]),
+        ("object", "(1, 2)", "(1, 2)"),
+        (["number", "null"], "None", None),
+        ("number", "None", "None"),
+        (["string", "null"], "None", "None"),
+    ],
+)
+def test_tuples_and_none_are_read_as_python_has_them(kind: Any, value: str, read: Any) -> None:
+    tools = {"f": {"properties": {"v": {"type": kind}}}}
+    text = framed(f"<parameter=v>\n{value}\n</parameter>\n")
+    ((_, arguments),) = parse(text, "qwen3coder", tools=tools).calls
+    assert json.loads(arguments) == {"v": read}
+
+
 @pytest.mark.parametrize(
     ("value", "read"),
     [
