@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from calculators.kit.checkpoints.gguf import read_gguf_facts
+from calculators.kit.checkpoints.gguf import GgufFile, read_gguf_facts
 from calculators.kit.tasks.model_config import LENGTH_NAMES
 from graph_runtime import ResourceError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -175,12 +175,12 @@ _GIB: Final = 1 << 30
 class CacheShape(NamedTuple):
     """The shape of a model's key-value cache.
 
-    ``length``: tokens that the model can hold; None: its files do not say.
+    Attributes:
+        heads: of keys and values of all layers, by the sizes of a key and a value.
+        length: tokens that the model can hold; None: its files do not say.
     """
 
-    layers: int
-    heads: int
-    head_size: int
+    heads: Mapping[tuple[int, int], int]
     length: int | None
 
     @property
@@ -190,9 +190,10 @@ class CacheShape(NamedTuple):
         Keys have a scale per channel and block, values one per token (openvino 2026.4; measured:
         437,760 bytes per block of SmolLM2-135M, 30 layers, 3 heads, 64 channels).
         """
-        keys = self.head_size * (_BLOCK_TOKENS + _SCALE_BYTES) // _BLOCK_TOKENS
-        values = self.head_size + _SCALE_BYTES
-        return self.layers * self.heads * (keys + values)
+        return sum(
+            count * (key * (_BLOCK_TOKENS + _SCALE_BYTES) // _BLOCK_TOKENS + value + _SCALE_BYTES)
+            for (key, value), count in self.heads.items()
+        )
 
 
 def read_cache_shape(model: Path) -> CacheShape | None:
@@ -201,12 +202,16 @@ def read_cache_shape(model: Path) -> CacheShape | None:
     Returns:
         None: the files do not say, or say what cannot be.
     """
-    facts = _gguf_facts(model) if model.is_file() else _config_facts(model / "config.json")
-    numbers = facts[:3]
-    if any(type(number) is not int or number <= 0 for number in numbers):
+    if not model.is_file():
+        return _shape_of_config(model / "config.json")
+    # Imported here: it needs NumPy.
+    from calculators.kit.checkpoints.decoder import read_decoder
+
+    try:
+        decoder = read_decoder(GgufFile(model))
+    except (ResourceError, OSError):
         return None
-    length = facts[3] if type(facts[3]) is int and facts[3] > 0 else None
-    return CacheShape(facts[0], facts[1], facts[2], length)
+    return CacheShape(decoder.cached_heads, decoder.context)
 
 
 def cache_size_for(shape: CacheShape, memory: int, conversations: int = 64) -> int:
@@ -223,34 +228,20 @@ def cache_size_for(shape: CacheShape, memory: int, conversations: int = 64) -> i
     return max(1, min(-(-wanted // _GIB), memory // 4 // _GIB))
 
 
-def _gguf_facts(file: Path) -> tuple[Any, Any, Any, Any]:
-    try:
-        facts = read_gguf_facts(file)
-    except (ResourceError, OSError):
-        return (None, None, None, None)
-    name = facts.get("general.architecture")
-    heads = facts.get(f"{name}.attention.head_count")
-    kv_heads = facts.get(f"{name}.attention.head_count_kv", heads)
-    head_size = facts.get(f"{name}.attention.key_length") or _quotient(
-        facts.get(f"{name}.embedding_length"), heads
-    )
-    length = facts.get(f"{name}.context_length")
-    return facts.get(f"{name}.block_count"), kv_heads, head_size, length
-
-
-def _config_facts(file: Path) -> tuple[Any, Any, Any, Any]:
+def _shape_of_config(file: Path) -> CacheShape | None:
     config = read_json_object(file)
     if isinstance(config.get("text_config"), dict):
         # Models of text and images.
         config |= config["text_config"]
     heads = config.get("num_attention_heads")
-    head_size = config.get("head_dim") or _quotient(config.get("hidden_size"), heads)
-    return (
-        config.get("num_hidden_layers"),
-        config.get("num_key_value_heads", heads),
-        head_size,
-        config.get("max_position_embeddings"),
-    )
+    size: Any = config.get("head_dim") or _quotient(config.get("hidden_size"), heads)
+    layers: Any = config.get("num_hidden_layers")
+    kv_heads: Any = config.get("num_key_value_heads", heads)
+    if any(type(number) is not int or number <= 0 for number in (layers, kv_heads, size)):
+        return None
+    length: Any = config.get("max_position_embeddings")
+    is_known = type(length) is int and length > 0
+    return CacheShape({(size, size): layers * kv_heads}, length if is_known else None)
 
 
 def _quotient(number: Any, divisor: Any) -> int | None:

@@ -142,7 +142,8 @@ def _facts(source: GgufSource) -> dict[str, Any]:
     file = source.file
     decoder = source.decoder
     vocabulary = read_vocabulary(file.metadata, file.name)
-    layer = decoder.layers[0]
+    # Layers of other kinds than attention have no heads.
+    layer = max(decoder.layers, key=lambda each: each.kv_heads)
     windows = {each.window for each in decoder.layers}
     shape = read_cache_shape(file.parts[0])
     return {

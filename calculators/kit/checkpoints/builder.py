@@ -286,11 +286,6 @@ class Builder:
         cosines, sines = self._turns_of(rotary)
         numbers = rotary.numbers
         rest = None
-        if numbers > size:
-            raise ResourceError(
-                f'"{self._file.name}": the value "{self._decoder.architecture}.rope.dimension_count'
-                f'" is {numbers}, and heads have {size} numbers'
-            )
         if numbers < size:
             x, rest = op.variadic_split(x, whole(-1), whole([numbers, size - numbers])).outputs()
         half = numbers // 2
@@ -480,7 +475,7 @@ class Builder:
             # Two products, though of the same input: the plug-in computes the activation in that
             # of the gate, and need not cut a joined one in two.
             y = self._gated(*(weights.product(x, each, (inner, width)) for each in (gate, up)))
-        elif weights.tensor(f"{up}.weight").shape[0] == 2 * inner:
+        elif self._decoder.family.has_gate and weights.tensor(f"{up}.weight").shape[0] == 2 * inner:
             both = weights.product(x, up, (2 * inner, width))
             y = self._gated(*op.variadic_split(both, whole(-1), whole([inner, inner])).outputs())
         else:

@@ -5,12 +5,15 @@ its tensors could be built, and answer wrongly. Two rules find that:
 
 - each layer has the tensors without which its family is another one (`_needed`);
 - a tensor that one layer has is in all layers of the same kind.
+
+The builders check the shapes that they read once more, in a process of their own. Here they are
+checked too (`_shapes`), so that a server refuses a file at once.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Final
@@ -52,12 +55,24 @@ def check_file(file: GgufFile) -> Decoder:
     return decoder
 
 
+#: Of a model that ranks: one number, or one for yes and one for no.
+_MOST_CLASSES: Final = 2
 #: Tensors of the model itself that a family may declare.
 _OF_MODEL: Final = ("output", "token_embd")
 #: Tensors that no layer has alone. Scales of single matrices (NVFP4) are not among them.
 _OF_ALL: Final = re.compile(
     r"(attn_(q|k|v|qkv|output|sinks)|ffn_(gate|up|down|gate_up)(_exps|_shexp)?|ffn_gate_inp(_shexp)?"
     r"|exp_probs_b|layer_output_scale|\w*norm\w*)\.(weight|bias)"
+)
+#: Norms of a layer that families do not declare.
+_FURTHER_NORMS: Final = (
+    "attn_norm_2",
+    "attn_output_norm",
+    "layer_output_norm",
+    "post_norm",
+    "post_ffw_norm_1",
+    "pre_ffw_norm_2",
+    "post_ffw_norm_2",
 )
 #: Layers of an encoder may have other norms (ModernBERT's first) and gates (Jina's).
 _OF_ENCODERS: Final = re.compile(r"attn_(q|k|v|qkv|output)\.(weight|bias)")
@@ -82,8 +97,13 @@ def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> Non
         if name not in file.tensors:
             raise ResourceError(f'"{file.name}" lacks the tensor "{name}"')
     _check_layers_are_alike(file, decoder, layers, is_encoder=is_encoder)
+    _check_shapes(file, decoder)
+    head = file.tensors.get("cls.output.weight")
+    if head is not None and head.row_count > _MOST_CLASSES and pooling_of(file) == "RANK":
+        raise ResourceError(
+            f'"{file.name}" has {head.row_count} classes, and a model that ranks has one number'
+        )
     if not is_encoder:
-        _check_shapes(file, decoder)
         anywhere = set().union(*layers)
         for number, names in enumerate(layers):
             for name in _needed(file, decoder, number, names, anywhere):
@@ -91,39 +111,171 @@ def _check_tensors(file: GgufFile, decoder: Decoder, *, is_encoder: bool) -> Non
                     raise ResourceError(f'"{file.name}" lacks the tensor "blk.{number}.{name}"')
 
 
+Shape = tuple[int, ...]
+
+
 def _check_shapes(file: GgufFile, decoder: Decoder) -> None:
-    """Check heads and widths; the rest is checked where the model is built."""
-    width = decoder.width
-    shapes = {"token_embd.weight": (file.tensors["token_embd.weight"].row_count, width)}
-    if decoder.family.builder == "decoder":
-        for number, layer in enumerate(decoder.layers):
-            queries, keys = layer.heads * layer.key_size, layer.kv_heads * layer.key_size
-            values = layer.kv_heads * layer.value_size
-            for part, rows in (
-                ("q", queries),
-                ("k", keys),
-                ("v", values),
-                ("qkv", queries + keys + values),
-            ):
-                shapes[f"blk.{number}.attn_{part}.weight"] = (rows, width)
-            of_output = (width, layer.heads * layer.value_size)
-            shapes[f"blk.{number}.attn_output.weight"] = of_output
-    for name, shape in shapes.items():
-        tensor = file.tensors.get(name)
-        if tensor is not None and tensor.shape != shape:
-            raise ResourceError(
-                f'"{file.name}": the tensor "{name}" has the shape {list(tensor.shape)}, and heads '
-                f"and widths of the file want {list(shape)}"
-            )
-    layers = range(len(decoder.layers))
-    norms = [f"blk.{number}.{norm}" for number in layers for norm in decoder.family.norms if norm]
-    for name in ("output_norm", *norms):
-        tensor = file.tensors.get(f"{name}.weight")
-        if tensor is not None and tensor.weights != width:
-            raise ResourceError(
-                f'"{file.name}": the tensor "{tensor.name}" has the shape {list(tensor.shape)}, '
-                f"and the file wants {width} numbers"
-            )
+    """Check that all tensors fit together, as the builders will put them together."""
+    for name, shape in _shapes(file, decoder):
+        if name in file.tensors:
+            _check_shape(file, name, shape)
+    for number, layer in enumerate(decoder.layers):
+        for part, heads in (("q", layer.heads), ("k", layer.kv_heads)):
+            norm = f"blk.{number}.attn_{part}_norm.weight"
+            if norm in file.tensors and file.tensors[norm].weights != heads * layer.key_size:
+                _check_shape(file, norm, (layer.key_size,))
+    positions = file.tensors.get("position_embd.weight")
+    if positions is not None and (
+        positions.shape[1:] != (decoder.width,) or positions.shape[0] < decoder.context
+    ):
+        wanted = f"{decoder.context} rows or more of {decoder.width} numbers"
+        raise _wrong_shape(file, positions.name, wanted)
+    for name in file.tensors:
+        of = file.tensors.get(f"{name.removesuffix('bias')}weight")
+        if name.endswith(".bias") and of is not None:
+            is_norm = len(of.shape) == 1 or "norm" in name
+            _check_shape(file, name, of.shape if is_norm else of.shape[:-1])
+
+
+def _check_shape(file: GgufFile, name: str, wanted: Shape) -> None:
+    shape = file.tensors[name].shape
+    while len(wanted) == 1 < len(shape) and shape[0] == 1:  # a vector may be a row
+        shape = shape[1:]
+    if shape != wanted:
+        raise _wrong_shape(file, name, f"the shape {list(wanted)}")
+
+
+def _wrong_shape(file: GgufFile, name: str, wanted: str) -> ResourceError:
+    return ResourceError(
+        f'"{file.name}": the tensor "{name}" has the shape {list(file.tensors[name].shape)}, and '
+        f"the rest of the file wants {wanted}"
+    )
+
+
+def _shapes(file: GgufFile, decoder: Decoder) -> Iterator[tuple[str, Shape]]:
+    """Yield the shapes that tensors must have if they are there, rows first."""
+    width, tensors = decoder.width, file.tensors
+    rows = tensors["token_embd.weight"].row_count
+    yield "token_embd.weight", (rows, width)
+    yield "output.weight", (rows, width)
+    for name in ("token_embd_norm", "output_norm", "enc.output_norm", "cls.norm"):
+        yield f"{name}.weight", (width,)
+    yield "cls.weight", (width if "cls.output.weight" in tensors else 1, width)
+    for name in ("token_types", "cls.output", "dense_2"):
+        if f"{name}.weight" in tensors:
+            yield f"{name}.weight", (tensors[f"{name}.weight"].row_count, width)
+    if "dense_2.weight" in tensors and "dense_3.weight" in tensors:
+        columns = tensors["dense_2.weight"].row_count
+        yield "dense_3.weight", (tensors["dense_3.weight"].row_count, columns)
+    parts = len(decoder.layers) * decoder.part
+    yield "per_layer_token_embd.weight", (rows, parts)
+    yield "per_layer_model_proj.weight", (parts, width)
+    yield "per_layer_proj_norm.weight", (decoder.part,)
+    for number, layer in enumerate(decoder.layers):
+        if layer.rotary is not None:
+            for kind in ("long", "short"):
+                yield f"rope_factors_{kind}.weight", (len(layer.rotary.frequencies),)
+        if decoder.family.builder == "gemma4" and not layer.window and layer.rotary is not None:
+            yield "rope_freqs.weight", (len(layer.rotary.frequencies),)
+        blk = f"blk.{number}."
+        for name, shape in (
+            *_shapes_of_attention(file, decoder, number),
+            *_shapes_of_feed_forward(file, decoder, blk),
+        ):
+            yield blk + name, shape
+
+
+def _shapes_of_attention(
+    file: GgufFile, decoder: Decoder, number: int
+) -> Iterator[tuple[str, Shape]]:
+    width, layer, blk = decoder.width, decoder.layers[number], f"blk.{number}."
+    queries, keys = layer.heads * layer.key_size, layer.kv_heads * layer.key_size
+    values = layer.kv_heads * layer.value_size
+    of_output = layer.heads * layer.value_size
+    yield "attn_sinks.weight", (layer.heads,)
+    if decoder.latent is not None:
+        latent, turned = decoder.latent, layer.rotary.numbers if layer.rotary is not None else 0
+        queries, of_output = layer.heads * latent.key, layer.heads * latent.value
+        yield "attn_kv_a_mqa.weight", (latent.size + turned, width)
+        yield "attn_kv_a_norm.weight", (latent.size,)
+        yield "attn_k_b.weight", (layer.heads, latent.size, latent.key - turned)
+        yield "attn_v_b.weight", (layer.heads, latent.value, latent.size)
+        if f"{blk}attn_q_a.weight" in file.tensors:
+            rows = file.tensors[f"{blk}attn_q_a.weight"].row_count
+            yield "attn_q_a.weight", (rows, width)
+            yield "attn_q_a_norm.weight", (rows,)
+            yield "attn_q_b.weight", (queries, rows)
+    elif decoder.linear is not None and not layer.kv_heads:
+        size, key_heads, heads = decoder.linear
+        inner, channels = heads * size, (2 * key_heads + heads) * size
+        yield "attn_qkv.weight", (channels, width)
+        yield "attn_gate.weight", (inner, width)
+        yield from _of_convolution(file, f"{blk}ssm_conv1d.weight", channels, "ssm.conv_kernel")
+        yield from (("ssm_dt.bias", (heads,)), ("ssm_a", (heads,)), ("ssm_norm.weight", (size,)))
+        yield "ssm_out.weight", (width, inner)
+        yield from ((f"ssm_{name}.weight", (heads, width)) for name in ("beta", "alpha"))
+        yield "ssm_ba.weight", (2 * heads, width)
+        return
+    elif not layer.kv_heads:
+        yield "shortconv.in_proj.weight", (3 * width, width)
+        name = f"{blk}shortconv.conv.weight"
+        yield from _of_convolution(file, name, width, "shortconv.l_cache")
+        yield "shortconv.out_proj.weight", (width, width)
+        return
+    elif number < decoder.own_caches:
+        yield "attn_qkv.weight", (queries + keys + values, width)
+        yield "attn_k.weight", (keys, width)
+        yield "attn_v.weight", (values, width)
+    # With a gate for each query.
+    yield "attn_q.weight", (queries if decoder.linear is None else 2 * queries, width)
+    yield "attn_output.weight", (width, of_output)
+
+
+def _of_convolution(
+    file: GgufFile, name: str, channels: int, key: str
+) -> Iterator[tuple[str, Shape]]:
+    if name in file.tensors:
+        length = file.metadata.integer(f"{file.architecture}.{key}")
+        yield name.split(".", 2)[2], (channels, length or max(2, file.tensors[name].shape[-1]))
+
+
+def _shapes_of_feed_forward(
+    file: GgufFile, decoder: Decoder, blk: str
+) -> Iterator[tuple[str, Shape]]:
+    width, experts = decoder.width, decoder.experts.number
+    for name in (*decoder.family.norms, *_FURTHER_NORMS):
+        yield f"{name}.weight", (width,)
+    yield "layer_output_scale.weight", (1,)
+    yield "inp_gate.weight", (decoder.part, width)
+    yield "proj.weight", (width, decoder.part)
+    yield "ffn_gate_inp.weight", (experts, width)
+    yield "ffn_gate_inp.scale", (width,)
+    yield "ffn_gate_inp_shexp.weight", (width,)
+    yield "exp_probs_b.bias", (experts,)
+    for suffix in ("", "_shexp", "_exps"):
+        gate, up, down, both = (
+            file.tensors.get(f"{blk}ffn_{part}{suffix}.weight")
+            for part in ("gate", "up", "down", "gate_up")
+        )
+        lead = (experts,) if suffix == "_exps" else ()
+        is_joined = (
+            decoder.family.has_gate
+            and gate is None
+            and up is not None
+            and down is not None
+            and up.shape[-2:-1] == (2 * down.shape[-1],)
+        )
+        inner = Counter(
+            tensor.shape[place] // (2 if tensor is both or (tensor is up and is_joined) else 1)
+            for tensor, place in ((down, -1), (up, -2), (gate, -2), (both, -2))
+            if tensor is not None and len(tensor.shape) > 1
+        )
+        # The one that differs from two others is wrong.
+        for size, _ in inner.most_common(1):
+            yield f"ffn_gate{suffix}.weight", (*lead, size, width)
+            yield f"ffn_up{suffix}.weight", (*lead, size * (2 if is_joined else 1), width)
+            yield f"ffn_gate_up{suffix}.weight", (*lead, 2 * size, width)
+            yield f"ffn_down{suffix}.weight", (*lead, width, size)
 
 
 def _check_layers_are_alike(
@@ -133,7 +285,7 @@ def _check_layers_are_alike(
     kinds: dict[object, list[int]] = defaultdict(list)
     for number, (layer, names) in enumerate(zip(decoder.layers, layers, strict=True)):
         is_gemma = decoder.family.builder == "gemma4"  # values are keys in layers without a window
-        of_window = is_gemma and (layer.window > 0, number < _own_caches(file, decoder))
+        of_window = is_gemma and (layer.window > 0, number < decoder.own_caches)
         kinds[_has_experts(names), layer.kv_heads > 0, of_window].append(number)
     for numbers in kinds.values():
         union = {
@@ -153,12 +305,6 @@ def _has_experts(names: Set[str]) -> bool:
 
 def _has_shared_expert(names: Set[str]) -> bool:
     return any("_shexp." in name for name in names)
-
-
-def _own_caches(file: GgufFile, decoder: Decoder) -> int:
-    """Return how many layers of a Gemma 4 have keys and values of their own."""
-    shared = file.metadata.integer(f"{decoder.architecture}.attention.shared_kv_layers") or 0
-    return len(decoder.layers) - shared
 
 
 def _needed_once(file: GgufFile, decoder: Decoder) -> Iterator[str]:
@@ -206,7 +352,7 @@ def _needed(
         case "latent":
             yield from _of_latent_attention(anywhere)
         case "gemma4":
-            yield from _of_gemma4(names, _has_parts(file), number < _own_caches(file, decoder))
+            yield from _of_gemma4(names, _has_parts(file), number < decoder.own_caches)
         case "convolution" if not layer.kv_heads:
             yield from (f"shortconv.{name}.weight" for name in ("in_proj", "conv", "out_proj"))
         case "delta" if not layer.kv_heads:

@@ -9,8 +9,9 @@ no other builder.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,34 @@ class Layer(NamedTuple):
     rotary: Rotary | None
 
 
+class Latent(NamedTuple):
+    """The numbers of latent attention; see `family_builders.LatentBuilder`.
+
+    Attributes:
+        size: of the vector that a token's keys and values are made of.
+        key, value: sizes of a head.
+        scale: of the scores.
+    """
+
+    size: int
+    key: int
+    value: int
+    scale: float
+
+
+class LinearAttention(NamedTuple):
+    """The numbers of linear attention; see `family_builders.DeltaBuilder`.
+
+    Attributes:
+        size: of the keys and values of a head.
+        key_heads, heads: of keys, and of values.
+    """
+
+    size: int
+    key_heads: int
+    heads: int
+
+
 class Experts(NamedTuple):
     """The numbers of experts.
 
@@ -83,6 +112,9 @@ class Decoder:
     Attributes:
         context: tokens that it was made for.
         temperature: of attention by position: scale and length; None: none.
+        latent, linear: None: the family has no such layers.
+        own_caches: layers that have keys and values of their own; those after them share them.
+        part: size of a token's embedding for each layer (Gemma 4); 0: it has none.
     """
 
     family: ModelFamily
@@ -100,6 +132,21 @@ class Decoder:
     clamp: float
     experts: Experts
     temperature: tuple[float, int] | None
+    latent: Latent | None
+    linear: LinearAttention | None
+    own_caches: int
+    part: int
+
+    @property
+    def cached_heads(self) -> Counter[tuple[int, int]]:
+        """How many heads of all layers keep keys and values, by the sizes of both."""
+        if self.latent is not None:
+            sizes = {layer.rotary.numbers if layer.rotary else 0 for layer in self.layers}
+            return Counter({(self.latent.size + max(sizes), self.latent.size): len(self.layers)})
+        found: Counter[tuple[int, int]] = Counter()
+        for layer in self.layers[: self.own_caches]:
+            found[layer.key_size, layer.value_size] += layer.kv_heads
+        return +found
 
 
 def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None = None) -> Decoder:
@@ -157,25 +204,38 @@ class _DecoderReader:
                 )
         key_size = self._integer("attention.key_length") or width // max(heads)
         value_size = self._integer("attention.value_length") or width // max(heads)
+        of_window = key_size, value_size
+        if family.builder == "gemma4":
+            of_window = (self._integer("attention.key_length_swa") or key_size,) * 2
+            value_size = key_size
         windows = self._windows(blocks)
+        latent = self._latent() if family.builder == "latent" else None
         made_for = self._count("context_length")
         if self._file.metadata.length(self._prefix + "feed_forward_length") is None:
             self._integer("feed_forward_length")  # the tensors say it too
         rotaries = {
-            is_window: self._rotary(is_window, key_size, made_for, context)
+            is_window: self._rotary(
+                is_window, of_window[0] if is_window else key_size, made_for, context
+            )
             for is_window in {window > 0 for window in windows}
         }
         layers = [
             Layer(
                 heads[number],
                 kv_heads[number],
-                key_size,
-                value_size,
-                windows[number],
-                rotaries[windows[number] > 0] if self._rotates(number, windows) else None,
+                *(of_window if window else (key_size, value_size)),
+                window,
+                rotaries[window > 0] if self._rotates(number, windows) else None,
             )
-            for number in range(blocks)
+            for number, window in enumerate(windows)
         ]
+        for layer in layers:
+            most = layer.key_size if latent is None else latent.key - 1
+            if layer.kv_heads and layer.rotary is not None and layer.rotary.numbers > most:
+                raise self._wrong(
+                    "rope.dimension_count",
+                    f"is {layer.rotary.numbers}, and at most {most} numbers of a head can rotate",
+                )
         scale = self._optional("attention.scale")
         if not scale:
             scale = 1 / math.sqrt(key_size)
@@ -200,7 +260,7 @@ class _DecoderReader:
             width=width,
             layers=layers,
             context=made_for,
-            epsilon=self._positive(epsilon) or 1e-5,
+            epsilon=self._positive(epsilon, most=1.0) or 1e-5,
             is_parallel=bool(is_parallel),
             attention_scale=scale,
             embedding_scale=math.sqrt(width)
@@ -212,9 +272,15 @@ class _DecoderReader:
             if logit_scale and family.logits == "divide"
             else logit_scale,
             logit_softcap=self._optional("final_logit_softcapping"),
-            clamp=self._optional("attention.clamp_kqv"),
+            clamp=max(0.0, self._optional("attention.clamp_kqv")),
             experts=self._experts(),
             temperature=(temperature, original) if temperature and original else None,
+            latent=latent,
+            linear=self._linear() if family.builder == "delta" else None,
+            own_caches=self._own_caches(windows),
+            part=self._integer("embedding_length_per_layer_input") or 0
+            if family.builder == "gemma4"
+            else 0,
         )
 
     # Single values.
@@ -228,11 +294,13 @@ class _DecoderReader:
     def _number(self, key: str) -> float | None:
         return self._file.metadata.number(self._prefix + key)
 
-    def _positive(self, key: str) -> float:
+    def _positive(self, key: str, most: float = math.inf) -> float:
         """Return a number; 0: absent."""
         value = self._number(key) or 0.0
         if value < 0:
             raise self._wrong(key, f"must not be negative, and is {value:g}")
+        if value > most:
+            raise self._wrong(key, f"must be at most {most:g}, and is {value:g}")
         return value
 
     def _count(self, key: str) -> int:
@@ -257,9 +325,16 @@ class _DecoderReader:
             if value is None and default is not None:
                 return default
             return [self._count(key)] * layers if value is None or value == 0 else [value] * layers
-        found = [int(each) for each in _list(self._file, full)]
+        return self._list(key, layers)
+
+    def _list(self, key: str, layers: int) -> list[int]:
+        """Return the first numbers of a list, one for each layer."""
+        found = self._file.metadata.integers(self._prefix + key) or []
         if len(found) < layers:
             raise self._wrong(key, f"has {len(found)} numbers for {layers} layers")
+        for number, value in enumerate(found[:layers]):
+            if not 0 <= value < 1 << 31:
+                raise self._wrong(key, f"is {value} for layer {number}")
         return found[:layers]
 
     def _wrong(self, key: str, what: str) -> ResourceError:
@@ -271,9 +346,7 @@ class _DecoderReader:
         """Return the heads of keys, 0 in layers of linear attention: three of four by default."""
         key = self._prefix + "attention.recurrent_layers"
         if self._file.metadata.length(key) is not None:
-            linear = [bool(each) for each in _list(self._file, key)]
-            if len(linear) < len(kv_heads):
-                raise self._wrong("attention.recurrent_layers", f"is for {len(linear)} layers")
+            linear = [bool(e) for e in self._list("attention.recurrent_layers", len(kv_heads))]
         else:
             period = self._integer("full_attention_interval") or 4
             linear = [(number + 1) % period != 0 for number in range(len(kv_heads))]
@@ -289,16 +362,12 @@ class _DecoderReader:
             return [0] * layers
         pattern = self._prefix + "attention.sliding_window_pattern"
         if self._file.metadata.length(pattern) is not None:
-            slides = [bool(each) for each in _list(self._file, pattern)]
-            if len(slides) < layers:
-                raise self._wrong(
-                    "attention.sliding_window_pattern", f"is for {len(slides)} layers"
-                )
+            slides = [bool(e) for e in self._list("attention.sliding_window_pattern", layers)]
         else:
-            period = self._file.metadata.integer(pattern) or family.window_period
+            period = self._integer("attention.sliding_window_pattern") or family.window_period
             full = 0 if family.window_starts_full else period - 1
             slides = [number % period != full or period == 1 for number in range(layers)]
-        return [window if each else 0 for each in slides[:layers]]
+        return [window if each else 0 for each in slides]
 
     def _rotates(self, layer: int, windows: list[int]) -> bool:
         family = self._family
@@ -307,6 +376,55 @@ class _DecoderReader:
         if family.unrotated_period and (layer + 1) % family.unrotated_period == 0:
             return False
         return not (family.rotates_windows_only and any(windows) and not windows[layer])
+
+    def _own_caches(self, windows: list[int]) -> int:
+        """Return how many layers have keys and values of their own: the first ones.
+
+        A layer after them takes those of the last layer of its kind, with or without a window.
+        """
+        shared = 0
+        if self._family.builder == "gemma4":
+            shared = self._integer("attention.shared_kv_layers") or 0
+        own = len(windows) - shared
+        for window in windows[max(own, 0) :]:
+            source = own - (2 if window else 1)
+            if source < 0 or (windows[source] > 0) != (window > 0):
+                raise self._wrong(
+                    "attention.shared_kv_layers",
+                    f"is {shared}: there is no layer of the same kind whose cache could be shared",
+                )
+        return own
+
+    def _latent(self) -> Latent:
+        size = self._integer("attention.kv_lora_rank") or 0
+        key = self._integer("attention.key_length_mla") or 0
+        value = self._integer("attention.value_length_mla") or 0
+        if not (size and key and value):
+            raise ResourceError(
+                f'"{self._file.name}" was made before latent attention had its present form (it '
+                f'has no "{self._prefix}attention.key_length_mla"); convert the model again'
+            )
+        if self._number("attention.temperature_scale"):
+            raise self._wrong("attention.temperature_scale", "is not built for latent attention")
+        stretch = self._positive("rope.scaling.factor")
+        multiplier = self._number("rope.scaling.yarn_log_multiplier") or 0.0
+        factor = 1.0
+        if self._file.metadata.text(self._prefix + "rope.scaling.type") == "yarn" and stretch > 1:
+            factor += multiplier * math.log(stretch)
+        return Latent(size, key, value, factor * factor / math.sqrt(key))
+
+    def _linear(self) -> LinearAttention:
+        size, key_heads, heads, inner = (
+            self._integer(f"ssm.{name}") or 0
+            for name in ("state_size", "group_count", "time_step_rank", "inner_size")
+        )
+        if min(size, key_heads, heads, inner) < 1 or inner != heads * size:
+            raise self._wrong("ssm.inner_size", f"is {inner}, for {heads} heads of {size} numbers")
+        if heads % key_heads:
+            raise self._wrong(
+                "ssm.time_step_rank", f'is {heads}, no multiple of "ssm.group_count", {key_heads}'
+            )
+        return LinearAttention(size, key_heads, heads)
 
     def _experts(self) -> Experts:
         family = self._family
@@ -343,10 +461,10 @@ class _DecoderReader:
             numbers = self._integer("rope.dimension_count_swa") or numbers
         if family.rotary != NO_ROTATION and numbers % 2:
             raise self._wrong("rope.dimension_count", f"is {numbers}, which is odd")
-        base = self._positive("rope.freq_base") or 10000.0
+        base = self._base("rope.freq_base") or 10000.0
         has_own = is_window and bool(family.window_base)
         if is_window:
-            base = self._positive("rope.freq_base_swa") or family.window_base or base
+            base = self._base("rope.freq_base_swa") or family.window_base or base
         half = np.arange(numbers // 2, dtype=np.float64)
         frequencies = base ** (-2 * half / max(numbers, 1))
         if has_own:
@@ -362,7 +480,7 @@ class _DecoderReader:
         slower = 1 / stretch if stretch and kind != "none" else 1.0
         original = self._integer("rope.scaling.original_context_length") or made_for
         frequencies = frequencies / self._factors(len(half), (context or made_for) > original)
-        factor = self._number("rope.scaling.attn_factor") or 1.0
+        factor = self._positive("rope.scaling.attn_factor") or 1.0
         if kind != "yarn":
             return Rotary(frequencies * slower, factor)
         logarithm = math.log(1 / slower) if slower < 1 else 0.0
@@ -382,10 +500,16 @@ class _DecoderReader:
         factor *= 1 + 0.1 * logarithm
         multiplier = self._number("rope.scaling.yarn_log_multiplier") or 0.0
         if multiplier and family.builder == "latent":
-            factor = self._number("rope.scaling.attn_factor") or 1.0  # it is in the scores' scale
+            factor = self._positive("rope.scaling.attn_factor") or 1.0  # it is in the scores' scale
         elif multiplier:
             factor /= 1 + 0.1 * multiplier * logarithm
         return Rotary(frequencies, factor)
+
+    def _base(self, key: str) -> float:
+        value = self._positive(key)
+        if 0 < value <= 1:
+            raise self._wrong(key, f"must be more than 1, and is {value:g}")
+        return value
 
     def _factors(self, count: int, is_long: bool) -> NDArray[np.float64]:
         name = "rope_freqs.weight"
@@ -399,8 +523,3 @@ class _DecoderReader:
                 f'"{self._file.name}": the tensor "{name}" must have {count} numbers of float32'
             )
         return np.asarray(tensor.rows()).view("<f4").reshape(-1).astype(np.float64)
-
-
-def _list(file: GgufFile, key: str) -> Any:
-    found = file.metadata.numbers(key)
-    return [] if found is None else found

@@ -35,7 +35,6 @@ from calculators.kit.checkpoints.families import ENCODERS, pooling_of
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.weights import WeightScratch, whole
-from graphrt_base.errors import ResourceError
 
 #: The number of a pooling by the first token.
 _FIRST: Final = 2
@@ -101,10 +100,6 @@ class EncoderBuilder(Builder):
             if rows == 1 and "cls.output.weight" not in weights:  # Jina Reranker 1
                 return x
         rows = weights.tensor("cls.output.weight").shape[0]
-        if rows > 2:
-            raise ResourceError(
-                f'"{self._file.name}" has {rows} classes, and a model that ranks has one number'
-            )
         y = weights.product(x, "cls.output", (rows, width))
         if rows == 2:
             yes, no = op.split(y, whole(-1), 2).outputs()

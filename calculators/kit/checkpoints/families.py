@@ -425,11 +425,14 @@ _BERT: Final = ModelFamily(
     positions="learned",
     norm="layer",
     activation="gelu_erf",
+    has_gate=False,
 )
 #: The families of models that turn texts into vectors; see `encoder.py`.
 ENCODERS: Final[Mapping[str, ModelFamily]] = {
     "bert": _BERT,
-    "jina-bert-v2": replace(_BERT, models="Jina Embeddings 2, Jina Reranker 1", positions="slopes"),
+    "jina-bert-v2": replace(
+        _BERT, models="Jina Embeddings 2, Jina Reranker 1", positions="slopes", has_gate=True
+    ),
     "jina-bert-v3": replace(_BERT, models="Jina Embeddings 3", rotary=HALVES, positions="rotary"),
     "nomic-bert": ModelFamily("Nomic Embed 1", norm="layer"),
     "nomic-bert-moe": ModelFamily(

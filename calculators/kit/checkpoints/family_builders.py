@@ -47,7 +47,6 @@ from calculators.kit.checkpoints.decoder import Decoder, Layer, Rotary
 from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.weights import Rows, WeightScratch, whole
-from graphrt_base.errors import ResourceError
 
 _END = 2**63 - 1
 
@@ -86,9 +85,6 @@ class ConvolutionBuilder(Builder):
         return op.transpose(mixed, whole([0, 2, 1]))
 
 
-_NUMBERS = ("state_size", "group_count", "time_step_rank", "inner_size")
-
-
 class DeltaBuilder(ConvolutionBuilder):
     """Builds a decoder whose layers without heads of keys follow the gated delta rule."""
 
@@ -99,16 +95,9 @@ class DeltaBuilder(ConvolutionBuilder):
         self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
     ) -> None:
         super().__init__(file, decoder, form, scratch)
-        prefix = f"{decoder.architecture}.ssm."
-        numbers = [file.metadata.integer(prefix + name) or 0 for name in _NUMBERS]
-        self._size, self._key_heads, self._heads_of_values, self._inner = numbers
-        if min(numbers) < 1 or self._inner != self._heads_of_values * self._size:
-            raise ResourceError(f'"{file.name}": the values "{prefix}..." do not fit together')
-        if self._heads_of_values % self._key_heads:
-            raise ResourceError(
-                f'"{file.name}": the value "{prefix}time_step_rank" must be a multiple of '
-                f'"{prefix}group_count"'
-            )
+        assert decoder.linear is not None
+        self._size, self._key_heads, self._heads_of_values = decoder.linear
+        self._inner = self._heads_of_values * self._size
 
     # Attention with a gate.
 
@@ -253,11 +242,6 @@ class Gemma4Builder(Builder):
         self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
     ) -> None:
         super().__init__(file, decoder, form, scratch)
-        values, prefix = file.metadata, f"{decoder.architecture}."
-        shared = values.integer(prefix + "attention.shared_kv_layers") or 0
-        self._own = len(decoder.layers) - shared
-        self._part = values.integer(prefix + "embedding_length_per_layer_input") or 0
-        self._window_size = values.integer(prefix + "attention.key_length_swa") or 0
         self._remembered_by: dict[int, tuple[ov.Output, ov.Output]] = {}
         self._parts: ov.Output | None = None
         self._factors: np.ndarray | None = None
@@ -270,7 +254,7 @@ class Gemma4Builder(Builder):
         decoder, weights = self._decoder, self._weights
         if "per_layer_token_embd.weight" not in weights:
             return x
-        layers, size = len(decoder.layers), self._part
+        layers, size = len(decoder.layers), decoder.part
         shape = whole([0, 0, layers, size])
         rows = weights.embedded(self._ids, "per_layer_token_embd", layers * size)
         rows = op.reshape(_scaled(rows, math.sqrt(size)), shape, True).output(0)
@@ -295,9 +279,10 @@ class Gemma4Builder(Builder):
             part = op.slice(
                 self._parts, whole([number]), whole([number + 1]), whole([1]), whole([2])
             )
-            gate = weights.product(x, f"{blk}inp_gate", (self._part, width))
+            part_size = self._decoder.part
+            gate = weights.product(x, f"{blk}inp_gate", (part_size, width))
             y = op.multiply(op.gelu(gate, "tanh"), op.squeeze(part, whole([2]))).output(0)
-            y = weights.product(y, f"{blk}proj", (width, self._part))
+            y = weights.product(y, f"{blk}proj", (width, part_size))
             x = op.add(x, self._norm(y, f"{blk}post_norm", width)).output(0)
         if f"{blk}layer_output_scale.weight" in weights:
             scale = weights.floats(f"{blk}layer_output_scale.weight", 1)
@@ -313,19 +298,18 @@ class Gemma4Builder(Builder):
     def _attention(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
         blk, weights, width = f"blk.{number}.", self._weights, self._decoder.width
         size = layer.key_size
-        if layer.window and self._window_size:
-            size = self._window_size
-        layer = layer._replace(key_size=size, value_size=size, rotary=self._rotary(layer, size))
+        layer = layer._replace(rotary=self._rotary(layer))
         q = weights.product(x, f"{blk}attn_q", (layer.heads * size, width))
         q = self._heads(q, f"{blk}attn_q_norm", layer.heads, layer)
-        if number < self._own:
+        own = self._decoder.own_caches
+        if number < own:
             source = number
             self._remember(x, number, layer)
         else:
             # Some files have the tensors that are not used.
             weights.used |= {f"{blk}{name}.weight" for name in ("attn_k", "attn_v", "attn_k_norm")}
             # The last two layers with caches of their own are one with a window and one without.
-            source = self._own - (2 if layer.window else 1)
+            source = own - (2 if layer.window else 1)
         keys, values = self._remembered_by[source]
         layer = layer._replace(kv_heads=self._decoder.layers[source].kv_heads)
         y = self._scores(q, keys, values, number, layer, self._decoder.attention_scale)
@@ -350,7 +334,7 @@ class Gemma4Builder(Builder):
             self._remembered(v, number, "value", heads, size),
         )
 
-    def _rotary(self, layer: Layer, size: int) -> Rotary | None:
+    def _rotary(self, layer: Layer) -> Rotary | None:
         """Layers without a window have factors of frequencies: 1e30 means not rotated."""
         assert layer.rotary is not None
         is_window = layer.window > 0
@@ -369,26 +353,8 @@ class LatentBuilder(Builder):
         self, file: GgufFile, decoder: Decoder, form: OffsetForm, scratch: WeightScratch
     ) -> None:
         super().__init__(file, decoder, form, scratch)
-        values, prefix = file.metadata, f"{decoder.architecture}."
-        self._latent = values.integer(prefix + "attention.kv_lora_rank") or 0
-        self._key = values.integer(prefix + "attention.key_length_mla") or 0
-        self._value = values.integer(prefix + "attention.value_length_mla") or 0
-        if not (self._latent and self._key and self._value):
-            raise ResourceError(
-                f'"{file.name}" was made before latent attention had its present form (it has no '
-                f'"{prefix}attention.key_length_mla"); convert the model again'
-            )
-        if values.number(prefix + "attention.temperature_scale"):
-            raise ResourceError(
-                f'"{file.name}" has "{prefix}attention.temperature_scale", which is not built for '
-                "latent attention"
-            )
-        stretch = values.number(prefix + "rope.scaling.factor") or 0.0
-        multiplier = values.number(prefix + "rope.scaling.yarn_log_multiplier") or 0.0
-        factor = 1.0
-        if values.text(prefix + "rope.scaling.type") == "yarn" and stretch > 1:
-            factor += multiplier * math.log(stretch)
-        self._scale = factor * factor / math.sqrt(self._key)
+        assert decoder.latent is not None
+        self._latent, self._key, self._value, self._scale = decoder.latent
 
     def _attention(self, x: ov.Output, number: int, layer: Layer) -> ov.Output:
         blk, weights, width = f"blk.{number}.", self._weights, self._decoder.width

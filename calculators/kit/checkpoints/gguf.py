@@ -53,6 +53,9 @@ _FORMATS: Final[Mapping[int, str]] = {
     12: "d",
 }
 _ALIGNMENT: Final = 32
+#: The range of float32's normal numbers.
+_LEAST: Final = 2.0**-126
+_MOST: Final = 2.0**128 - 2.0**104
 #: The most dimensions of a tensor (``GGML_MAX_DIMS``).
 _DIMENSIONS: Final = 4
 _PART: Final = re.compile(r"(?P<name>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
@@ -225,12 +228,14 @@ class Metadata:
         return value
 
     def number(self, key: str, default: float | None = None) -> float | None:
-        """A finite number."""
+        """A number in the range of float32, in which models compute."""
         value = self._values.get(key)
         if value is None:
             return default
         if type(value) not in (int, float) or not math.isfinite(value):
             raise self._wrong(key, "a number")
+        if value and not _LEAST <= abs(value) <= _MOST:
+            raise self._wrong(key, "in the range of float32")
         return float(value)
 
     def flag(self, key: str, default: bool | None = None) -> bool | None:
@@ -282,6 +287,14 @@ class Metadata:
         return np.frombuffer(
             self._header, np.dtype("<" + _FORMATS[value.kind]), value.count, value.start
         )
+
+    def integers(self, key: str) -> list[int] | None:
+        """A list of whole numbers, or of true and false."""
+        value = self._values.get(key)
+        if isinstance(value, _List) and _FORMATS.get(value.kind, "f") in "fd":
+            raise self._wrong(key, "a list of whole numbers")
+        found = self.numbers(key)
+        return None if found is None else [int(each) for each in found]
 
     def _wrong(self, key: str, wanted: str) -> ResourceError:
         value = self._values[key]

@@ -263,7 +263,9 @@ class _VocabularyReader:
 
     def _normalization(self) -> bytes:
         table = self._metadata.numbers(_PREFIX + "precompiled_charsmap")
-        return b"" if table is None else table.astype(np.uint8).tobytes()
+        if table is not None and table.dtype.itemsize != 1:
+            raise self._damaged("precompiled_charsmap", "must be a list of bytes")
+        return b"" if table is None else table.tobytes()
 
     def _end(self) -> int | None:
         eos = self._token("eos")

@@ -12,8 +12,9 @@ import pytest
 from calculators.kit.checkpoints.checks import check_model
 from calculators.llm.model_files import CacheShape, cache_size_for, read_cache_shape
 from graph_runtime import ResourceError
+from tests.calculators.kit.checkpoints.tiny_models import write_tiny
 
-SMOLLM2 = CacheShape(layers=30, heads=3, head_size=64, length=8192)
+SMOLLM2 = CacheShape({(64, 64): 90}, length=8192)
 GIB = 1 << 30
 
 
@@ -50,6 +51,23 @@ def test_the_shape_is_read_from_a_gguf_file(tmp_path: Path) -> None:
         llama__context_length=8192,
     )
     assert read_cache_shape(file) == SMOLLM2
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("llama", {(16, 16): 4}),
+        ("lfm2", {(16, 16): 2}),  # three of four layers are convolutions
+        ("qwen35", {(16, 16): 2}),  # three of four layers are linear attention
+        ("gemma4", {(16, 16): 2, (32, 32): 1}),  # the last three share those of others
+        ("deepseek2", {(40, 32): 2}),  # one latent vector, which the keys have 8 numbers beside
+    ],
+)
+def test_only_layers_with_keys_and_values_take_cache(
+    tmp_path: Path, name: str, heads: dict[tuple[int, int], int]
+) -> None:
+    shape = read_cache_shape(write_tiny(tmp_path / "m.gguf", name))
+    assert shape == CacheShape(heads, 512)
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -270,8 +270,8 @@ def with_tensor(name: str, *shape: int) -> Change:
         (with_tensor("blk.7.attn_norm.weight", 64), "do not have: blk.7.attn_norm.weight"),
         (
             with_tensor("blk.0.attn_k.weight", 16, 64),
-            '"blk.0.attn_k.weight" has the shape [16, 64], and heads and widths of the file want '
-            "[32, 64]",
+            '"blk.0.attn_k.weight" has the shape [16, 64], and the rest of the file wants the '
+            "shape [32, 64]",
         ),
         (with_tensor("output_norm.weight", 63), '"output_norm.weight" has the shape [63]'),
         (with_tensor("output.weight", 95, 64), "wants the shape [96, 64]"),
@@ -284,7 +284,10 @@ def with_tensor(name: str, *shape: int) -> Change:
         (with_value("llama.attention.head_count", [4]), "has 1 numbers for 2 layers"),
         (with_value("llama.attention.head_count_kv", 0), "from 1 to 1048576, not 0"),
         (with_value("llama.rope.dimension_count", 15), "is 15, which is odd"),
-        (with_value("llama.rope.dimension_count", 32), "is 32, and heads have 16 numbers"),
+        (
+            with_value("llama.rope.dimension_count", 32),
+            "is 32, and at most 16 numbers of a head can rotate",
+        ),
         (with_value("llama.rope.freq_base", float("nan")), "must be a number, not nan"),
         (with_value("llama.expert_count", 4), "is 0, of 4 experts"),
         (with_value("llama.rope.freq_base", -10000.0), "must not be negative, and is -10000"),
