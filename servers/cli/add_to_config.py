@@ -9,8 +9,8 @@ from typing import Any
 
 from servers.cli.config_file import change_config, config_path
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import repository_of
 from servers.cli.served import value_of_key
+from servers.cli.stored_models import store_directory
 from servers.config.edit import add_entry
 from servers.config.entries import is_remote
 from servers.options.model_options import entry_options
@@ -25,7 +25,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.model_path is not None:
         directory = Path(args.model_path)
     else:
-        directory = repository_of(args.model_repository_path) / args.model_name
+        directory = store_directory(args.model_repository_path) / args.model_name
     if args.model_path is not None and is_remote(args.model_path):
         raise CommandFailed(
             f"{args.model_path}: a model in a store elsewhere is not served",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import VARIABLE
+from servers.cli.stored_models import VARIABLE
 from servers.config.edit import EditError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calculators.tensors.openvino.directory_models import versions_in
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import VARIABLE, repository_of
+from servers.cli.stored_models import VARIABLE, store_directory
 from servers.config.entries import GRAPH_FILE
 from servers.model_store.directory import read_origin
 from servers.model_store.progress import size_text
@@ -21,7 +21,7 @@ def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     if args.list_models:
         return _list_as_model_server(args)
-    directory = repository_of(args.model_repository_path)
+    directory = store_directory(args.model_repository_path)
     if not directory.is_dir():
         if args.model_repository_path is None:
             return 0

@@ -17,12 +17,12 @@ from calculators.kit.settings.declaration import read
 from calculators.kit.tasks import Task, find_task, task_of_model
 from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import task_options_of, write_graph
-from servers.cli.model_repository import (
+from servers.cli.stored_models import (
     ExportOfPull,
     form_of,
     pull_model,
     read_source,
-    repository_of,
+    store_directory,
     with_further_models,
 )
 from servers.model_store.followed_process import run_followed
@@ -168,10 +168,10 @@ def execute(args: argparse.Namespace) -> int:
         # Wrong options are refused before anything is downloaded.
         task_options_of(task, options)
     export = read(ExportOptions, vars(args))
-    repository = repository_of(args.model_repository_path)
+    root = store_directory(args.model_repository_path)
     model = pull_model(
         reference,
-        repository,
+        root,
         ExportOfPull(reference, task, form_of(export, options), options),
         overwrites=bool(args.overwrite_models),
     )
@@ -187,7 +187,7 @@ def execute(args: argparse.Namespace) -> int:
         print(f"Graph: none; `graphrt serve {reference}` converts the model first, for its task")
         return 0
     if task is not None:
-        options = with_further_models(options, task, export, repository, model.directory)
+        options = with_further_models(options, task, export, root, model.directory)
     write_graph(model.path, model.directory, task, options, command="pull")
     return 0
 

@@ -7,13 +7,13 @@ import shutil
 
 from servers.cli.list import served_directories
 from servers.cli.messages import CommandFailed
-from servers.cli.model_repository import repository_of
+from servers.cli.stored_models import store_directory
 from servers.model_store.progress import size_text
 
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    root = repository_of(args.model_repository_path)
+    root = store_directory(args.model_repository_path)
     known = {path.as_posix() for path in served_directories(root)} if root.is_dir() else set()
     for name in args.names:
         if name not in known:

@@ -18,19 +18,19 @@ from calculators.tensors.openvino.directory_models import SUFFIXES, versions_in
 from servers.cli.examples import example_model
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model
-from servers.cli.model_repository import (
+from servers.cli.serve_options import ServeOptions
+from servers.cli.stored_models import (
     ExportOfPull,
     export_of_directory,
     form_of,
     is_safetensors,
-    models_in,
+    model_store_at,
     pull_model,
     read_source,
     reference_of,
-    repository_of,
+    store_directory,
     with_further_models,
 )
-from servers.cli.serve_options import ServeOptions
 from servers.config import (
     ConfigError,
     GraphEntry,
@@ -226,7 +226,7 @@ class _Search:
         task = None if options.task is None else find_task(options.task)
         model = pull_model(
             reference,
-            self._repository,
+            self._store_directory,
             ExportOfPull(
                 reference, task, form_of(options.export, options.of_task), options.of_task
             ),
@@ -243,8 +243,8 @@ class _Search:
         return () if self._is_pulled else self._options.of_export
 
     @property
-    def _repository(self) -> Path:
-        return repository_of(self._options.repository.model_repository_path)
+    def _store_directory(self) -> Path:
+        return store_directory(self._options.repository.model_repository_path)
 
     def _in(self, path: Path) -> ServedSources:
         if path.suffix == GGUF and path.is_file():
@@ -310,7 +310,7 @@ class _Search:
         entry = find_graph(directory, self._name or own_name)
         kind = "GGUF file" if is_gguf else "OpenVINO model"
         if is_safetensors(path):
-            with models_in(self._repository) as store:
+            with model_store_at(self._store_directory) as store:
                 path, task = export_of_directory(
                     path,
                     task,
@@ -331,7 +331,7 @@ class _Search:
         for name in self._options.of_model:
             print_warning(f"--{name} has no effect: it is for plain models")
         of_task = with_further_models(
-            self._options.of_task, task, self._options.export, self._repository, directory
+            self._options.of_task, task, self._options.export, self._store_directory, directory
         )
         text = graph_of_model(task, path, directory, of_task)
         _log.info("%s: %s, served as %s by %s", entry.name, kind, task.name, _options_in(text))

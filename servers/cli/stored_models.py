@@ -1,4 +1,4 @@
-"""The directory of models that commands use: downloads, and exports of safetensors, into it.
+"""The model store of the commands: downloads into it, and exports of safetensors.
 
 The modules of `servers.model_store` that do this work are imported when it begins: `graphrt serve`
 of a model that is on the disk needs none of them.
@@ -179,7 +179,7 @@ def _report(text: str) -> None:
 VARIABLE: Final = "OVMS_MODEL_REPOSITORY_PATH"
 
 
-def default_repository() -> Path:
+def default_store_directory() -> Path:
     """``$OVMS_MODEL_REPOSITORY_PATH``, else a directory beside this user's other caches."""
     named = os.environ.get(VARIABLE)
     if named:
@@ -200,9 +200,9 @@ def reference_of(word: str) -> ModelReference | None:
         raise CommandFailed(str(error), hint=error.hint, status=2) from error
 
 
-def repository_of(path: str | None) -> Path:
-    """Return the directory of models: the given one, else the default."""
-    return Path(path) if path else default_repository()
+def store_directory(path: str | None) -> Path:
+    """Return the directory of the model store: the given one, else the default."""
+    return Path(path) if path else default_store_directory()
 
 
 def read_source(source: str, gguf_filename: str | None) -> ModelReference:
@@ -237,14 +237,14 @@ def pull_model(
     *,
     overwrites: bool = False,
 ) -> PulledModel:
-    """Download a model into a directory of models unless it is there; export safetensors.
+    """Download a model into a model store unless it is there; export safetensors.
 
     Raises:
         CommandFailed: the hub does not have it, it cannot be exported, or the disk fails.
     """
     from servers.model_store.pull import pull
 
-    with models_in(directory) as store:
+    with model_store_at(directory) as store:
         model = pull(reference, store, overwrites=overwrites, preparation=preparation)
     if preparation.is_asked and model.origin.weights is None:
         print_warning(
@@ -255,8 +255,8 @@ def pull_model(
 
 
 @contextmanager
-def models_in(directory: Path) -> Iterator[ModelStore]:
-    """Return a directory of models for work in it, whose errors become `CommandFailed`."""
+def model_store_at(directory: Path) -> Iterator[ModelStore]:
+    """Yield the model store at a directory; errors in the block become `CommandFailed`."""
     from servers.model_store.directory import ModelStore
 
     store = ModelStore(Path(os.path.abspath(directory)))
@@ -273,7 +273,7 @@ def with_further_models(
     options: Mapping[str, Any],
     task: Task,
     export: ExportOptions,
-    repository: Path,
+    root: Path,
     directory: Path,
     *,
     overwrites: bool = False,
@@ -281,12 +281,12 @@ def with_further_models(
     """Return a task's options with directories in place of the names of further models.
 
     A value may be a directory, also one that is relative to the graph's, or a name of a hub's
-    model. A model in the directory of models is named relative to the graph, so that the whole
+    model. A model in the model store is named relative to the graph, so that the whole
     directory may move.
 
     Args:
         options: the given options of tasks, by flag.
-        repository: the directory of models.
+        root: the model store.
         directory: the directory of the graph.
 
     Raises:
@@ -304,6 +304,6 @@ def with_further_models(
         if reference is not None:
             form = form_of(export, options)
             further = ExportOfPull(reference, task, form, {})
-            model = pull_model(reference, repository, further, overwrites=overwrites)
+            model = pull_model(reference, root, further, overwrites=overwrites)
             found[flag] = os.path.relpath(model.path, directory)
     return found
