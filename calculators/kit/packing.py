@@ -19,7 +19,7 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError(f"{type(value).__name__} has no form in MessagePack")
 
 
-def _made(annotated: Any, value: Any) -> Any:
+def _make(annotated: Any, value: Any) -> Any:
     kind = get_origin(annotated) or annotated
     if issubclass(kind, Path):
         return Path(value)
@@ -34,4 +34,4 @@ pack: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 def unpack(packed: bytes, kind: type[T]) -> T:
     """Return the value that was packed, of its type."""
-    return msgspec.msgpack.decode(packed, type=kind, dec_hook=_made)
+    return msgspec.msgpack.decode(packed, type=kind, dec_hook=_make)

@@ -139,7 +139,7 @@ class PlacedModel:
         await self._place.close()
 
 
-async def asked_once(place: Place, body: bytes, *, tokens: float = 1.0) -> bytes:
+async def ask_once(place: Place, body: bytes, *, tokens: float = 1.0) -> bytes:
     """Ask a question whose answer has one part, and which is answered equally well everywhere.
 
     Raises:

@@ -435,7 +435,7 @@ def _split(raw: bytes | memoryview, count: int, place: str) -> list[bytes]:
         elements.append(bytes(raw[at : at + length]))
         at += length
     if at != size:
-        raise RequestError(f"{place}: {size - at} bytes are left over behind {count} elements")
+        raise RequestError(f"{place}: {size - at} bytes are left over after {count} elements")
     return elements
 
 

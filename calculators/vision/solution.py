@@ -298,7 +298,7 @@ class Solution(ABC, Generic[Result]):
         except BaseException:
             self._end()
             raise
-        return self._taken(time)
+        return self._take_result(time)
 
     def _add(self, image: Image, timestamp: int | None = None) -> int:
         """Send an image into the graph; return its time."""
@@ -320,7 +320,7 @@ class Solution(ABC, Generic[Result]):
             raise
         return time
 
-    def _taken(self, time: int) -> Result:
+    def _take_result(self, time: int) -> Result:
         return self._result(dict(zip(self._names, self._results.pop(time), strict=True)))
 
     @abstractmethod
@@ -377,7 +377,7 @@ class Solution(ABC, Generic[Result]):
             except GraphError:
                 self._graph.wait_until_idle()  # raises the error that has ended the run
                 raise
-        return self._taken(time)
+        return self._take_result(time)
 
     def _by_twins(self, images: Iterable[Image]) -> Iterator[Result]:
         """The results of images, each in one of several graphs."""

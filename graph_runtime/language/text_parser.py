@@ -170,7 +170,7 @@ class _Parser:
                 self._refuse_twice(field, name, seen)
             self._any(message, name)
             return
-        extension = _found(find_extension, name.text)
+        extension = _find_type(find_extension, name.text)
         if extension is None or extension.containing_type.full_name != kind.full_name:
             self._report(self._unknown_extension(kind, extension, name))
             self._skip_value()
@@ -180,7 +180,7 @@ class _Parser:
 
     def _any(self, message: Any, name: Token) -> None:
         prefix, _, type_name = name.text.rpartition("/")
-        kind = _found(find_message, type_name)
+        kind = _find_type(find_message, type_name)
         if kind is None or not prefix:
             self._report(self._unknown_any(kind, type_name, name))
             self._skip_value()
@@ -474,7 +474,7 @@ class _Parser:
         )
 
 
-def _found(find: Callable[[str], T | None], name: str) -> T | None:
+def _find_type(find: Callable[[str], T | None], name: str) -> T | None:
     """Find a type; one that is unknown may be among those that packages bring."""
     found = find(name)
     if found is None and any(bring() for bring in type_sources):

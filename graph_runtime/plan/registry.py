@@ -61,7 +61,7 @@ class _Table(dict[str, T]):
         key = _key(name)
         present = self.get(key)
         if present is not None and present is not thing and not _is_reload(present, thing):
-            raise _taken(self.kind, name, present, thing)
+            raise _name_taken_error(self.kind, name, present, thing)
         self[key] = thing
 
     def find(self, name: str, package: str) -> T | None:
@@ -87,7 +87,7 @@ def _is_reload(old: object, new: object) -> bool:
     return isinstance(old, type) and _place(old) == _place(new)
 
 
-def _taken(kind: str, name: str, present: object, thing: object) -> GraphError:
+def _name_taken_error(kind: str, name: str, present: object, thing: object) -> GraphError:
     return GraphError(
         f'{kind} "{name}" is already registered as {_place(present)}; '
         f"{_place(thing)} needs another name",
@@ -302,7 +302,7 @@ class Registry:
             return
         present = self._parent.find_calculator(f".{_key(name)}")
         if present is not None and present is not cls:
-            raise _taken("calculator", name, present, cls)
+            raise _name_taken_error("calculator", name, present, cls)
 
     def _find(self, table: str, name: str, package: str) -> Any:
         registry: Registry | None = self

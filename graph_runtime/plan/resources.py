@@ -183,7 +183,7 @@ class GraphResources:
         """The resources of the node of that name, of all tags."""
         return tuple(each[name] for each in self.side_packets.values() if name in each)
 
-    def kept(self) -> KeptResources:
+    def keep(self) -> KeptResources:
         """Hold the resources for the graph that replaces this one."""
         return KeptResources([lease for _, lease in self.leases])
 
@@ -237,7 +237,7 @@ async def make_resources(
         for place, ((initializer, node, names), part) in enumerate(zip(wanted, parts, strict=True)):
             lease = leases[place]
             if lease is None:
-                lease = leases[place] = await _made(
+                lease = leases[place] = await _make_resource(
                     initializer, node, replace(settings, progress=part), identities[place]
                 )
                 resource = lease.resource
@@ -275,7 +275,7 @@ async def _identity(
     return Identity(type(initializer), text)
 
 
-async def _made(
+async def _make_resource(
     initializer: ResourceInitializer,
     node: NodePlan,
     settings: ResourceSettings,

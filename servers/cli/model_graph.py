@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.machine import usable_memory
-from calculators.kit.settings.declaration import SettingError, given, options_of
+from calculators.kit.settings.declaration import SettingError, given_fields, options_of
 from calculators.kit.tasks import ModelToServe, Task, TaskError, installed_tasks, task_of_model
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 from servers.cli.messages import CommandFailed, print_warning
@@ -48,7 +48,7 @@ def task_options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]
                 f"--{flag} is not an option of the task {task.name}, which has: {known}", status=2
             )
     try:
-        return given(task.options, options)
+        return given_fields(task.options, options)
     except SettingError as error:
         raise CommandFailed(str(error), status=2) from None
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from calculators.kit.settings.declaration import SettingError, given, read, values_of
+from calculators.kit.settings.declaration import SettingError, given_fields, read, values_of
 from calculators.kit.tasks import settings_of_tasks
 from calculators.kit.tasks.task import DeviceOptions
 from graph_runtime import FamilySettings
@@ -66,7 +66,7 @@ class ServeOptions:
     @property
     def of_plain_model(self) -> dict[str, Any]:
         """The options for a plain model that are given."""
-        return {**self.of_model, **given(DeviceOptions, self.of_task)}
+        return {**self.of_model, **given_fields(DeviceOptions, self.of_task)}
 
 
 def serve_options(args: argparse.Namespace) -> ServeOptions:
@@ -95,7 +95,7 @@ def serve_options(args: argparse.Namespace) -> ServeOptions:
             export=read(ExportOptions, values),
             task=args.task,
             of_task=of_task,
-            of_model=given(ModelOptions, values),
+            of_model=given_fields(ModelOptions, values),
             graphs=read(GraphOptions, values),
             lifecycle=read(LifecycleOptions, values),
             families=FamilySettings(*(read(kind, values) for kind in settings_of_tasks())),

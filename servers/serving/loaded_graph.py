@@ -312,7 +312,7 @@ class LoadedGraph:
 
     def keep_resources(self) -> KeptResources:
         """Hold the resources for the graph that replaces this one."""
-        return self._resources.kept()
+        return self._resources.keep()
 
     @property
     def stuck(self) -> str:

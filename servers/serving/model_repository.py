@@ -262,7 +262,7 @@ class ModelRepository:
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
         """See `servers.contract.data_plane.DataPlane.is_model_ready`."""
-        return self._asked_for(model).servable.is_ready(version) and not self._is_draining
+        return self._entry_for_request(model).servable.is_ready(version) and not self._is_draining
 
     async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         """See `servers.contract.data_plane.DataPlane.metadata`."""
@@ -425,14 +425,14 @@ class ModelRepository:
 
     def _named(self, model: str) -> ServedEntry:
         """Return the entry with this name, for loading and unloading."""
-        slot = self._asked_for(model)
+        slot = self._entry_for_request(model)
         if slot.name != model:
             raise NotFoundError(
                 f'"{model}" is an adapter of the model "{slot.name}", which is what is loaded'
             )
         return slot
 
-    def _asked_for(self, model: str) -> ServedEntry:
+    def _entry_for_request(self, model: str) -> ServedEntry:
         """Return the entry with this name or with an adapter of this name, for requests."""
         slot = self._slots.get(model)
         if slot is not None:
@@ -476,7 +476,7 @@ class ModelRepository:
 
     async def _ready_servable(self, model: str) -> Servable:
         """Return the servable for a request."""
-        slot = self._slots.get(model) or self._asked_for(model)
+        slot = self._slots.get(model) or self._entry_for_request(model)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
         servable = slot.servable

@@ -22,7 +22,7 @@ from calculators.images.image_generation.sizes import Size, parse_size
 from calculators.images.media.image import MAX_IMAGE_BYTES
 from calculators.kit.requests.form_members import files_of, find_file, form_members
 from calculators.kit.requests.http_payload import FormFile, MultipartForm, RequestError
-from calculators.kit.requests.members import Members, found_unknown, read_members
+from calculators.kit.requests.members import Members, handle_unknown, read_members
 
 #: Random seeds are below: programs without 64-bit integers read them too.
 _SEEDS: Final = 2**32
@@ -243,7 +243,7 @@ def _body_of(form: MultipartForm, members: Members) -> dict[str, Any]:
 def _check_files(form: MultipartForm, known: Mapping[str, Any]) -> None:
     for name in form.files:
         if name not in known:
-            found_unknown(name, known, f"Unhandled parameter: {name[:64]}")
+            handle_unknown(name, known, f"Unhandled parameter: {name[:64]}")
 
 
 def _image_of(form: MultipartForm) -> bytes:

@@ -280,7 +280,7 @@ def _nvfp4(blocks: Bytes) -> Packed:
     scale = np.where(
         exponent == 0, np.ldexp(mantissa, -9), np.ldexp(1 + mantissa / 8, exponent - 7)
     )
-    # 0x7F is no number, and ggml reads it as 0.
+    # 0x7F stands for no number, and ggml reads it as 0.
     scale[(bits == 0) | (bits == 0x7F)] = 0
     codes = _E2M1[_nibbles(blocks[:, 4:].reshape(-1, 4, 8))]
     return Packed(codes, "i8", (scale / 2).astype(np.float32))

@@ -143,10 +143,10 @@ class _Graph:
         texts = sorted((self._vocabulary.tokens[i] for i in self._special), reverse=True)
         if not texts:
             return ragged
-        behind = self._spaces_behind()
+        swallowing_after = self._swallowing_after()
         mask = self._masks_before()
-        kept = [each for each in texts if each not in behind | mask]
-        swallowing = [each for each in texts if each in behind]
+        kept = [each for each in texts if each not in swallowing_after | mask]
+        swallowing = [each for each in texts if each in swallowing_after]
         patterns = [b"(?:\\s*)(" + _quoted(each) + b")" for each in mask]
         if swallowing:
             patterns.append(b"(" + b"|".join(map(_quoted, swallowing)) + b")(?:\\s*)")
@@ -160,9 +160,9 @@ class _Graph:
         texts = {vocabulary.tokens[i] for i in self._special}
         return {b"<mask>", b"[MASK]"} & texts if vocabulary.mask_strips else set()
 
-    def _spaces_behind(self) -> set[bytes]:
+    def _swallowing_after(self) -> set[bytes]:
         """Return the special tokens that swallow the spaces after them."""
-        if not self._vocabulary.strips_behind:
+        if not self._vocabulary.strips_after:
             return set()
         texts = {self._vocabulary.tokens[i] for i in self._special}
         return texts - {b"<unk>", b"<s>", b"<|endoftext|>"}

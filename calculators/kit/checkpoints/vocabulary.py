@@ -105,7 +105,7 @@ class Vocabulary:
         normalization: SentencePiece's compiled table of replacements.
         lowercases, strips_accents: of WordPiece.
         templates: chat templates by name; "" is the default one.
-        strips_behind: special tokens swallow the spaces after them (Phi-3).
+        strips_after: special tokens swallow the spaces after them (Phi-3).
         mask_strips: the mask swallows the spaces before it.
     """
 
@@ -131,7 +131,7 @@ class Vocabulary:
     lowercases: bool
     strips_accents: bool
     templates: Mapping[str, str]
-    strips_behind: bool
+    strips_after: bool
     mask_strips: bool
 
     @property
@@ -215,7 +215,7 @@ class _VocabularyReader:
             lowercases=lowercases,
             strips_accents=self._flag("normalizer.strip_accents", lowercases),
             templates=self._templates(),
-            strips_behind=any(each in name.lower() for each in ("phi-3", "phi3")),
+            strips_after=any(each in name.lower() for each in ("phi-3", "phi3")),
             mask_strips=pre in _MASK_STRIPS
             or architecture in ("nomic-bert-moe", "jina-bert-v3", "modern-bert"),
         )

@@ -408,12 +408,12 @@ def read_members(
 
     Raises:
         RequestError: with the member as ``param``; the first unknown one that is refused (see
-            `found_unknown`), else the first bad one.
+            `handle_unknown`), else the first bad one.
     """
     if not body.keys() <= known.keys():
         for name, value in body.items():
             if name not in known and value is not None:
-                found_unknown(name, known, hint(name))
+                handle_unknown(name, known, hint(name))
         body = {name: value for name, value in body.items() if name in known}
     values = {}
     for name, value in body.items():
@@ -437,7 +437,7 @@ def body_schema(members: Members) -> Schema:
 
 
 def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
-    """Treat members of the object at ``path`` that are not known as `found_unknown` does.
+    """Treat members of the object at ``path`` that are not known as `handle_unknown` does.
 
     Raises:
         RequestError: with the path of the first that is refused.
@@ -445,7 +445,7 @@ def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> N
     known = tuple(known)
     for name, inner in value.items():
         if name not in known and inner is not None:
-            found_unknown(name, known, path=path)
+            handle_unknown(name, known, path=path)
 
 
 def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) -> None:
@@ -458,10 +458,10 @@ def check_spelling(value: Mapping[str, Any], path: str, known: Iterable[str]) ->
     missing = [name for name in known if name not in value]
     for name in value:
         if name not in known and misspelt(name, missing) is not None:
-            found_unknown(name, missing, path=path)
+            handle_unknown(name, missing, path=path)
 
 
-def found_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> None:
+def handle_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> None:
     """Refuse a member that is not known, leave it out with a warning, or ignore it.
 
     The request's record has the rule; without a record the member is refused.

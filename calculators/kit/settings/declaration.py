@@ -126,7 +126,7 @@ def options_of(*kinds: type[Any]) -> tuple[Option, ...]:
     return tuple(found.values())
 
 
-def given(kind: type[Any], values: Mapping[str, object]) -> dict[str, Any]:
+def given_fields(kind: type[Any], values: Mapping[str, object]) -> dict[str, Any]:
     """Return the fields of ``kind`` for which ``values``, by flag, has a value.
 
     Raises:
@@ -152,7 +152,7 @@ def read(kind: type[T], values: Mapping[str, object]) -> T:
     Raises:
         SettingError: a value cannot be used.
     """
-    return kind(**given(kind, values))
+    return kind(**given_fields(kind, values))
 
 
 def values_of(settings: Any) -> dict[str, Any]:

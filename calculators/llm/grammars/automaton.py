@@ -382,7 +382,7 @@ _SIDES: Final[dict[str, Ranges]] = {
 }
 
 
-def _holds(boundary: Boundary, before: str, behind: str) -> bool:
+def _holds(boundary: Boundary, before: str, after: str) -> bool:
     """Return True if a boundary is between two letters of these kinds.
 
     Whether letters beyond ASCII are parts of words depends on who asks: ECMA 262 says no, Python
@@ -392,22 +392,22 @@ def _holds(boundary: Boundary, before: str, behind: str) -> bool:
         case "^":
             return before == _END
         case "$":
-            return behind == _END
-        case _ if _FOREIGN in (before, behind):
+            return after == _END
+        case _ if _FOREIGN in (before, after):
             return boundary.is_loose
         case kind:
-            return ((before == _WORD) != (behind == _WORD)) == (kind == "b")
+            return ((before == _WORD) != (after == _WORD)) == (kind == "b")
 
 
 def _with_boundaries(guessing: _Guessing) -> Automaton:
     """The subset construction where the states to follow depend on the letters around a place."""
 
-    def closure(states: Iterable[int], before: str, behind: str) -> set[int]:
+    def closure(states: Iterable[int], before: str, after: str) -> set[int]:
         found, waiting = set(states), list(states)
         while waiting:
             state = waiting.pop()
             goals = [goal for boundary, goal in guessing.boundaries.get(state, ())
-                     if _holds(boundary, before, behind)]  # fmt: skip
+                     if _holds(boundary, before, after)]  # fmt: skip
             for goal in (*guessing.silent[state], *goals):
                 if goal not in found:
                     found.add(goal)
@@ -418,9 +418,9 @@ def _with_boundaries(guessing: _Guessing) -> Automaton:
         state: tuple[frozenset[int], str],
     ) -> Iterable[tuple[Ranges, tuple[frozenset[int], str]]]:
         states, before = state
-        for behind, side in _SIDES.items():
+        for after, side in _SIDES.items():
             ways = [
-                way for each in closure(states, before, behind) for way in guessing.letters[each]
+                way for each in closure(states, before, after) for way in guessing.letters[each]
             ]
             bounds = sorted({
                 bound for ranges in (*(ranges for ranges, _ in ways), side)
@@ -436,7 +436,7 @@ def _with_boundaries(guessing: _Guessing) -> Automaton:
                     if goal:
                         targets.setdefault(goal, []).append((low, following - 1))
             for goal, pairs in targets.items():
-                yield ranges_of(pairs), (goal, behind)
+                yield ranges_of(pairs), (goal, after)
 
     return explored(
         (frozenset({0}), _END),

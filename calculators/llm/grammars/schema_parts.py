@@ -383,15 +383,15 @@ class SchemaParts:
             for name, inner in needed.items():
                 where = f"{place}.{keyword}.{name}"
                 names = inner if isinstance(inner, list) else []
-                having = self._made(schema, keyword, name, type="object", required=[name, *names])
+                having = self._derive(schema, keyword, name, type="object", required=[name, *names])
                 # Values of other types have no properties, and are valid.
-                without = self._made(schema, keyword, f"-{name}", properties={name: False})
+                without = self._derive(schema, keyword, f"-{name}", properties={name: False})
                 with_it: list[_Demand] = [_Look(having, where, frozenset())]
                 if not isinstance(inner, list):
                     with_it.append(_Look(inner, where, scopes))
                 yield _OneOf((tuple(with_it), (_Look(without, where, frozenset()),)))
 
-    def _made(self, schema: object, keyword: str, name: str, **keywords: Any) -> Derived:
+    def _derive(self, schema: object, keyword: str, name: str, **keywords: Any) -> Derived:
         """Return a schema of our own, the same one each time: schemas are known by identity."""
         return self._derived.setdefault((id(schema), keyword, name), Derived(keywords))
 

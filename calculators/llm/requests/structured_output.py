@@ -21,7 +21,7 @@ from calculators.kit.requests.members import (
     Members,
     Value,
     check_object,
-    found_unknown,
+    handle_unknown,
     honoured,
     table,
 )
@@ -552,7 +552,7 @@ def _structured_outputs(value: object, path: str) -> StructuredOutput | None:
         elif name in _KINDS:
             found.append(_KINDS[name](inner, where))
         elif name not in _IGNORED:
-            found_unknown(name, (*_KINDS, "json_object", *_IGNORED), path=path)
+            handle_unknown(name, (*_KINDS, "json_object", *_IGNORED), path=path)
     return only_one(*found)
 
 

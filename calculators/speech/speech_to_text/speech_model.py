@@ -122,18 +122,18 @@ class LongForm(genai.StreamerBase):  # type: ignore[misc]  # it has no types
         begin, first = 0.0, 0
         for window, text in enumerate(self.texts):
             last = _last_chunk(chunks, first, text)
-            behind = begin + _WINDOW_SECONDS
-            end = chunks[last - 1][1] if last > first else behind
-            if not 0 <= end < behind - _FRAME_SECONDS:
-                end = behind
+            window_end = begin + _WINDOW_SECONDS
+            end = chunks[last - 1][1] if last > first else window_end
+            if not 0 <= end < window_end - _FRAME_SECONDS:
+                end = window_end
             is_last = window == count - 1
-            if is_last and (end < behind or self._question.words):
+            if is_last and (end < window_end or self._question.words):
                 # The library has no words of a window at which it was stopped.
                 return Heard(window, first, _samples(begin), "")
             if is_last:
-                return Heard(count, last, _samples(behind), text)
-            is_behind = last == len(chunks) or chunks[last][0] > behind - _FRAME_SECONDS
-            begin, first = behind if is_behind else end, last
+                return Heard(count, last, _samples(window_end), text)
+            is_in_next = last == len(chunks) or chunks[last][0] > window_end - _FRAME_SECONDS
+            begin, first = window_end if is_in_next else end, last
         raise AssertionError("a part is stopped after a window")
 
 

@@ -24,7 +24,7 @@ class SpokenText:
     def begin(self, work: Coroutine[Any, Any, Transcript]) -> None:
         """Run the coroutine that makes the transcript, in a task."""
         self._work = asyncio.create_task(work)
-        self._work.add_done_callback(self._done)
+        self._work.add_done_callback(self._work_ended)
 
     def add(self, piece: str) -> None:
         """Add text that the model has written."""
@@ -80,7 +80,7 @@ class SpokenText:
             raise Cancelled
         return self._work.result()
 
-    def _done(self, work: asyncio.Task[Transcript]) -> None:
+    def _work_ended(self, work: asyncio.Task[Transcript]) -> None:
         self._changed.set()
         if not work.cancelled():
             work.exception()  # it is the reader's, if there still is one

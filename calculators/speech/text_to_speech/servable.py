@@ -17,7 +17,7 @@ from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
 from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with, hold_compiled
 from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading
-from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
+from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, ask_once
 from calculators.kit.requests.http_payload import RequestError
 from calculators.speech.audio.sound import Sound, can_change_tempo, change_tempo
 from calculators.speech.text_to_speech.messages import (
@@ -110,9 +110,7 @@ class PlacedSpeech(PlacedModel):
 
     async def ask(self, body: bytes, expected: float) -> Any:
         """See `QuestionLane.ask`."""
-        answer = await asked_once(
-            self._place, _encode(_AskedVoice(expected, body)), tokens=len(body)
-        )
+        answer = await ask_once(self._place, _encode(_AskedVoice(expected, body)), tokens=len(body))
         return from_model_decoder.decode(answer)
 
 

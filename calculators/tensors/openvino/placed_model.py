@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from calculators.kit.packing import pack, unpack
-from calculators.kit.places import Place, Question, WorkOrder, asked_once
+from calculators.kit.places import Place, Question, WorkOrder, ask_once
 from calculators.tensors.openvino.directory_models import PlainModelSource
 from calculators.tensors.openvino.infer_requests import Array
 from calculators.tensors.openvino.model import Model, ModelFacts, TensorSpec
@@ -78,9 +78,7 @@ class PlacedInferences:
         """
         self._active += 1
         try:
-            return await _arrays(
-                await asked_once(self._place, await _packed(inputs)), self._outputs
-            )
+            return await _arrays(await ask_once(self._place, await _packed(inputs)), self._outputs)
         finally:
             self._active -= 1
 

@@ -90,7 +90,7 @@ class Execution:
                 UNAVAILABLE if its process has ended.
         """
         turn, self._worker = await self._node.execute(self._key, inputs)
-        return self._taken(turn)
+        return self._take(turn)
 
     async def next(self) -> Outputs:
         """Resume the generator; returns the next outputs, empty at its end.
@@ -99,14 +99,14 @@ class Execution:
             RequestError: like `start`.
         """
         assert self._worker is not None, "it was started"
-        return self._taken(await self._node.next(self._key, self._worker))
+        return self._take(await self._node.next(self._key, self._worker))
 
     def end(self) -> None:
         """Close the generator, if there is one, when the call under way has returned."""
         if self._worker is not None:
             self._node.end(self._key, self._worker)
 
-    def _taken(self, turn: HandlerTurn) -> Outputs:
+    def _take(self, turn: HandlerTurn) -> Outputs:
         self.is_generating = turn.is_generating
         return turn.outputs
 

@@ -194,7 +194,7 @@ class PythonNode:
                     except Exception as error:  # no memory for the message, for example
                         made = self._loop.create_future()
                         made.set_exception(error)
-                    made.add_done_callback(partial(self._made, worker, call))
+                    made.add_done_callback(partial(self._call_ended, worker, call))
 
     def _oldest(self, worker: InstanceLane) -> HandlerCall | None:
         """The next call that a worker may make, or None."""
@@ -203,7 +203,7 @@ class PythonNode:
             return own.popleft()
         return all_.popleft() if all_ else None
 
-    def _made(
+    def _call_ended(
         self, worker: InstanceLane, call: HandlerCall, made: asyncio.Future[HandlerTurn]
     ) -> None:
         worker.call = None

@@ -189,9 +189,9 @@ def prompts(
         if room < 1:
             raise no_room(question)
         if question.document_tokens is not None:
-            ids = _kept(ids, question.document_tokens, keeps_end=question.keeps_end)
+            ids = _cut_ids(ids, question.document_tokens, keeps_end=question.keeps_end)
         if question.chunks == 1:
-            ids = _kept(ids, room, keeps_end=question.keeps_end)
+            ids = _cut_ids(ids, room, keeps_end=question.keeps_end)
         made.append(
             [
                 TextTokens(
@@ -237,5 +237,5 @@ def _cut(tokenizer: TextTokenizer, text: str, most: int) -> str:
     return text if len(tokens.ids) <= most else tokenizer.decode(tokens.ids[:most].tolist())
 
 
-def _kept(ids: Ids, most: int, *, keeps_end: bool) -> Ids:
+def _cut_ids(ids: Ids, most: int, *, keeps_end: bool) -> Ids:
     return ids[max(len(ids) - most, 0) :] if keeps_end else ids[:most]

@@ -131,22 +131,22 @@ class TextClassifier(TextServable[ClassifierOptions]):
         """
         outputs = await self._ask(request.texts)
 
-        def made() -> bytes:
+        def make() -> bytes:
             scores, tokens = self._means(outputs, has_scores=request.has_scores)
             return classify_answer(request.model or self._name, self.classes.labels, scores, tokens)
 
-        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, make)
 
     async def predict(self, request: PredictRequest) -> bytes:
         """Answer in the form of text-embeddings-inference; see `classify`."""
         outputs = await self._ask(request.texts)
 
-        def made() -> bytes:
+        def make() -> bytes:
             scores, _ = self._means(outputs, has_scores=request.has_scores)
             labels = self.classes.labels
             return predict_answer(labels, scores, is_batch=request.is_batch)
 
-        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, make)
 
     async def moderate(self, request: ModerationRequest) -> bytes:
         """Answer in OpenAI's form; the scores of a text are the highest of its windows.
@@ -162,13 +162,13 @@ class TextClassifier(TextServable[ClassifierOptions]):
             )
         outputs = await self._ask(request.texts)
 
-        def made() -> bytes:
+        def make() -> bytes:
             windows, _ = outputs.note
             scores = apply(self.classes.function, outputs.values)
             scores = highest_of_windows(scores, [sum(windows)] if request.is_one else windows)
             return moderation_answer(request.model or self._name, self.classes.rules, scores)
 
-        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, made)
+        return await off_loop(_BYTES_OF_NUMBER * outputs.values.size, make)
 
     async def flagged(self, texts: Sequence[str]) -> list[str]:
         """Return the categories of moderations that any of the texts has, the highest score first.

@@ -28,7 +28,7 @@ from calculators.kit.child_process.supervisor import (
 from calculators.kit.model_cache import CacheEntry, ModelCache, compiling_with
 from calculators.kit.model_initializer import ModelHost, ModelInitializer, loading, model_identity
 from calculators.kit.packing import pack, unpack
-from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, asked_once
+from calculators.kit.places import Place, PlacedModel, Question, WorkOrder, ask_once
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import current_record
 from calculators.text.text_models.messages import (
@@ -229,7 +229,7 @@ class TextModel(SupervisedProcess[EncoderReady]):
         """
         if self.state in (ChildState.STOPPED, ChildState.CLOSED):
             raise self.unavailable()
-        asked = await self._made(question, characters, param)
+        asked = await self._make_question(question, characters, param)
         self._questions[asked.number] = asked
         self._characters += characters
         try:
@@ -250,7 +250,7 @@ class TextModel(SupervisedProcess[EncoderReady]):
                 self._ask_next()
         return outputs_of(answer)
 
-    async def _made(
+    async def _make_question(
         self, question: msgspec.Struct | msgspec.Raw, characters: int, param: str | None
     ) -> _Question:
         if (
@@ -462,7 +462,7 @@ class PlacedTextModel(PlacedModel):
         """See `TextModel.ask`."""
         packed = await packed_question(question, characters, param)
         body = _encode(_AskedTexts(characters, param, msgspec.Raw(packed)))
-        answer = await asked_once(self._place, body, tokens=characters / _CHARACTERS_PER_TOKEN)
+        answer = await ask_once(self._place, body, tokens=characters / _CHARACTERS_PER_TOKEN)
         return outputs_of(_answer_decoder.decode(answer))
 
 

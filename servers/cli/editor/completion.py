@@ -323,7 +323,7 @@ def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[EditorC
         return
     if message is None:
         return
-    taken = _taken(draft, block)
+    taken = _taken_names(draft, block)
     for field in message.fields:
         if field.name in taken and not is_repeated(field):
             continue
@@ -336,7 +336,7 @@ def _fields(draft: DraftText, offset: int, catalog: Catalog) -> Iterator[EditorC
             yield EditorCompletion(f"{field.name}: ", "field", detail, start, offset)
 
 
-def _taken(draft: DraftText, block: Block | None) -> set[str]:
+def _taken_names(draft: DraftText, block: Block | None) -> set[str]:
     if block is None:
         return {each.name for each in draft.statements if not each.path} - set(PORT_FIELDS)
     return {each.name for each in draft.in_block(block)}

@@ -306,14 +306,14 @@ class ModelRequests:
 
     def infer(self, version: str, method: str, interface: str) -> InferCounts | None:
         """Return the counts; None if plain models have no such version or method."""
-        return self._infer.get((self._asked(version), method, interface))
+        return self._infer.get((self._counted_version(version), method, interface))
 
     def lookup(self, method: str, interface: str, version: str) -> LookupCounts | None:
         if method == READY:
             return self._ready[interface]
-        return self._metadata.get((self._asked(version), interface))
+        return self._metadata.get((self._counted_version(version), interface))
 
-    def _asked(self, version: str) -> str:
+    def _counted_version(self, version: str) -> str:
         return version if version in self.versions else self._default
 
     def _infer_counts(self, version: str, method: str, interface: str) -> None:

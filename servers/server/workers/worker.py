@@ -139,17 +139,17 @@ class SharedDataPlane:
 
     async def reload(self) -> bool:
         """See `DataPlane.reload`."""
-        return (await self._done(Action.RELOAD)).has_changed
+        return (await self._perform_or_raise(Action.RELOAD)).has_changed
 
     async def load(self, model: str) -> None:
         """See `DataPlane.load`."""
-        await self._done(Action.LOAD, model)
+        await self._perform_or_raise(Action.LOAD, model)
 
     async def unload(self, model: str) -> None:
         """See `DataPlane.unload`."""
-        await self._done(Action.UNLOAD, model)
+        await self._perform_or_raise(Action.UNLOAD, model)
 
-    async def _done(self, action: Action, model: str = "") -> Outcome:
+    async def _perform_or_raise(self, action: Action, model: str = "") -> Outcome:
         outcome = await self._perform(action, model)
         if outcome.failure is not None:
             raise error_of(outcome.failure)

@@ -238,10 +238,10 @@ def _arrangements(messages: Messages, places: Sequence[int]) -> Iterator[Message
     if places == [0] or not all(isinstance(messages[each]["content"], str) for each in places):
         return
     for each in (messages, as_system) if as_system is not messages else (messages,):
-        joined, behind = _joined(each, places)
+        joined, gaps = _joined(each, places)
         yield joined
         # Without the message between them, two turns of the user may follow each other.
-        yield from _turns_joined(joined, behind)
+        yield from _turns_joined(joined, gaps)
 
 
 def _as_system(messages: Messages) -> Messages:
@@ -259,18 +259,18 @@ def _joined(messages: Messages, places: Sequence[int]) -> tuple[list[dict[str, A
     )
     text = _GAP.join(messages[place]["content"] for place in places)
     joined = [{**first, "content": text}]
-    behind: list[int] = []
+    gaps: list[int] = []
     for place, message in enumerate(messages):
         if place in places or (place == 0 and message["role"] in _GUIDING):
-            behind.append(len(joined))
+            gaps.append(len(joined))
         else:
             joined.append(message)
-    return joined, behind
+    return joined, gaps
 
 
-def _turns_joined(messages: list[dict[str, Any]], behind: Sequence[int]) -> Iterator[Messages]:
+def _turns_joined(messages: list[dict[str, Any]], gaps: Sequence[int]) -> Iterator[Messages]:
     turns = list(messages)
-    for place in sorted(set(behind), reverse=True):
+    for place in sorted(set(gaps), reverse=True):
         if 1 < place < len(turns):
             one, other = turns[place - 1 : place + 1]
             if one["role"] == other["role"] == "user" and all(

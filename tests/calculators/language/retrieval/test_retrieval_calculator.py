@@ -277,7 +277,7 @@ def test_a_reload_keeps_index_and_model_unless_they_change(copy: Path) -> None:
         settings = ResourceSettings(copy)
         before = await make_resources(plan_of(), settings, REGISTRY)
         options = f"{OPTIONS} k: 1 min_score: -1"
-        after = await make_resources(plan_of(options), settings, REGISTRY, before.kept())
+        after = await make_resources(plan_of(options), settings, REGISTRY, before.keep())
         first, second = (each.side_packets["retrieval"]["retrieval"] for each in (before, after))
         assert isinstance(first, Retriever)
         assert isinstance(second, Retriever)
@@ -286,7 +286,7 @@ def test_a_reload_keeps_index_and_model_unless_they_change(copy: Path) -> None:
         await before.close()
         assert len(await second.find("Cats sleep on mats.")) == 1
         (copy / "docs.db").touch()
-        changed = await make_resources(plan_of(), settings, REGISTRY, after.kept())
+        changed = await make_resources(plan_of(), settings, REGISTRY, after.keep())
         third = changed.side_packets["retrieval"]["retrieval"]
         assert isinstance(third, Retriever)
         assert third.pid != second.pid

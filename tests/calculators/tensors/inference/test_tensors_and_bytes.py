@@ -95,8 +95,8 @@ def test_a_text_is_preceded_by_its_length() -> None:
             b"\xff\xff\xff\xffa",
             "x: element 0 is said to have 4294967295 bytes, 1 are left",
         ),
-        (Datatype.BYTES, (1,), b"\0\0\0\0ab", "x: 2 bytes are left over behind 1 elements"),
-        (Datatype.BYTES, (0,), b"a", "x: 1 bytes are left over behind 0 elements"),
+        (Datatype.BYTES, (1,), b"\0\0\0\0ab", "x: 2 bytes are left over after 1 elements"),
+        (Datatype.BYTES, (0,), b"a", "x: 1 bytes are left over after 0 elements"),
         (
             Datatype.BYTES,
             (MAX_STRINGS + 1,),
