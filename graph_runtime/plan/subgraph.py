@@ -221,6 +221,7 @@ def _rename(entries: Any, change: str | Mapping[str, str]) -> None:
 
 def _connect(node: Any, inner: Any) -> None:
     """Give the subgraph's own ports the names of the outer streams."""
+    # A stream and a side packet may have the same name, so each kind has its own table.
     for fields, what in ((_STREAM_FIELDS, "streams"), (_SIDE_FIELDS, "side packets")):
         renamed: dict[str, str] = {}
         dropped: set[str] = set()

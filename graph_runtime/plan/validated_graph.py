@@ -365,6 +365,8 @@ class _Validation:
     def _plan(self) -> ValidatedGraph:
         config = self.config
         ancestors = self._ancestors()
+        # As in MediaPipe, a hint raises the bound of the whole graph, even where a negative bound
+        # means none: -1 with a hint of 5 gives 5.
         max_queue_size = config.max_queue_size or DEFAULT_MAX_QUEUE_SIZE
         for draft in self.drafts:
             # Also over a negative size, which is no limit: a hint throttles, as in MediaPipe.

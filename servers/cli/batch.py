@@ -111,6 +111,7 @@ class _Run:
             raise
         finally:
             store.close()
+        # Only now: an interrupted run finds its state here and goes on from it.
         shutil.rmtree(self._settings.directory)
         if batch.status is Status.FAILED:
             raise CommandFailed(_reasons(self._source, batch))

@@ -144,6 +144,8 @@ async def _measure(
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with aiohttp.ClientSession(
         headers=headers,
+        # aiohttp's pool opens at most 100 connections and ends a request after five minutes: both
+        # would bound the load that is to be measured.
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
     ) as session:

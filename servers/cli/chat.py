@@ -581,4 +581,5 @@ def _line_history(is_interactive: bool) -> Iterator[None]:
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(file)
+            # Other users of the machine may not read what was asked.
             file.chmod(0o600)

@@ -37,6 +37,7 @@ def execute(args: argparse.Namespace) -> int:
         )
     except GraphError as error:
         raise CommandFailed(located(args.graph, error)) from error
+    # Past the text layer: the locale's encoding may lack a character of a drawing or a name.
     sys.stdout.buffer.write(_written(description, args).encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
     for problem in problems:

@@ -108,6 +108,7 @@ def read_feed(lines: Iterable[bytes], source: str) -> Iterator[FeedLine]:
     for number, raw in enumerate(lines, 1):
         place = f"{source}:{number}"
         try:
+            # Editors of Windows begin a file with a byte order mark.
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as error:
             byte = f"0x{raw[error.start]:02x}"
@@ -259,6 +260,8 @@ class FeedRunner:
         self._current: FeedLine | None = None
         self._on_error = on_error
         if not plan.executors[""].type or plan.executors[""].num_threads == 1:
+            # Calls are then made one after the other inside the feed's waits, so each run prints
+            # the same lines in the same order.
             self.graph.set_executor("", ApplicationThreadExecutor())
         for stream in streams:
             self.graph.observe_output_stream(stream, on_packet, observe_bounds)

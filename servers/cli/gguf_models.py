@@ -80,6 +80,7 @@ def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
         raise CommandFailed(
             f"--to {directory}: there is something already", hint="name a new directory"
         )
+    # Beside its goal: `os.replace` moves a directory inside one file system only.
     draft = directory.with_name(f".{directory.name}.part")
     try:
         source = read_source(path, "exact" if exact else "")

@@ -65,14 +65,18 @@ def _import_file(path: Path) -> ModuleType:
             return module
     folder = str(path.parent)
     if folder not in sys.path:
+        # At the end: a file beside it must not hide an installed module of the same name.
         sys.path.append(folder)
     name = path.stem
     while name in sys.modules or name in sys.builtin_module_names:
+        # A file named as a module that is imported already, such as json.py, must not replace it.
         name += "_"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "it ends with .py"
     assert spec.loader is not None, "it ends with .py"
     module = importlib.util.module_from_spec(spec)
+    # Before it runs, as an import does: dataclasses and pickle look up the module of a class by its
+    # name.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

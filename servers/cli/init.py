@@ -64,7 +64,7 @@ def _checked_name(name: str) -> str:
     if not _PROJECT_NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise CommandFailed(
             f'"{name}" cannot be the name of a project: it begins with a letter, and has letters, '
-            f"digits, - and _ behind it, at most {_LONGEST_NAME}; the last one is no - or _",
+            f"digits, - and _ after it, at most {_LONGEST_NAME}; the last one is not - or _",
             hint="give another one: graphrt init DIR --name NAME",
             status=2,
         )
@@ -143,6 +143,7 @@ def _publish(project: Path, target: Path) -> None:
     if not target.is_dir():
         project.rename(target)
         return
+    # A directory that has .git, or is the working directory, cannot be replaced as a whole.
     moved: list[Path] = []
     try:
         for source in sorted(project.iterdir()):

@@ -23,6 +23,8 @@ def execute(args: argparse.Namespace) -> int:
         return _list_as_model_server(args)
     directory = store_directory(args.model_repository_path)
     if not directory.is_dir():
+        # Before the first `graphrt pull` the default directory does not exist, and that is no
+        # error.
         if args.model_repository_path is None:
             return 0
         raise CommandFailed(f"{directory}: no such directory")
@@ -51,6 +53,7 @@ def _list_as_model_server(args: argparse.Namespace) -> int:
     directory = Path(named)
     if not directory.is_dir():
         raise CommandFailed(f"{directory}: no such directory")
+    # Word for word what OVMS prints, for scripts that read its list.
     print("Listing models in repository...")
     print(f"Model repository path: {named}")
     for name in sorted(each.as_posix() for each in served_directories(directory)):

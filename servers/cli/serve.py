@@ -308,6 +308,8 @@ def execute(args: argparse.Namespace) -> int:
     warn_of_access(options, access)
     connections = options.http.max_connections
     allow_open_files(connections * 2 if server.port else connections)
+    # In the supervisor too, before its workers do the same: one process downloads and exports, and
+    # wrong arguments are reported once.
     found = served(options)
     if is_supervisor:
         return supervise(args.words, options, access)

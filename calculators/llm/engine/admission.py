@@ -214,7 +214,7 @@ class _SharedAmount:
         if not self._used:
             # An idle engine keeps nothing back, or a request larger than the shared part could
             # never begin.
-            return True  # more than all of it is for a request that is alone
+            return True
         free = self._amount - self._used - amount
         if free >= self._kept and not only_kept:
             return True
