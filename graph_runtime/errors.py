@@ -177,6 +177,6 @@ class RunError(GraphError):
 
 
 def common_code(errors: Iterable[GraphError]) -> Code:
-    """The code that all errors share, else UNKNOWN (MediaPipe ``tool/status_util.cc``)."""
+    """Return the code that all errors share, else UNKNOWN (MediaPipe ``tool/status_util.cc``)."""
     codes = {error.code for error in errors}
     return codes.pop() if len(codes) == 1 else Code.UNKNOWN

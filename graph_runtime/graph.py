@@ -417,11 +417,11 @@ class CalculatorGraph(PreparedGraph):
     # Looking --------------------------------------------------------------------------------------
 
     def has_error(self) -> bool:
-        """True if the run has recorded an error."""
+        """Return True if the run has recorded an error."""
         return self._run is not None and bool(self._run.scheduler.errors)
 
     def get_combined_error_message(self) -> str:
-        """The texts of all errors of the run so far, or the empty string."""
+        """Return the texts of all errors of the run so far, or the empty string."""
         return str(self._run.error or "") if self._run is not None else ""
 
     def get_output_side_packet(self, name: str) -> Packet:

@@ -76,11 +76,11 @@ class Packet:
         return Timestamp.of(self.time)
 
     def is_empty(self) -> bool:
-        """True if the packet has no value."""
+        """Return True if the packet has no value."""
         return self.payload is EMPTY
 
     def at(self, timestamp: SupportsIndex) -> Packet:
-        """The same value at another timestamp."""
+        """Return the same value at another timestamp."""
         return packet_at(self.payload, ts.as_value(timestamp))
 
     def __reduce__(self) -> tuple[object, ...]:

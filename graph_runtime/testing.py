@@ -275,7 +275,7 @@ class CalculatorRunner:
         return [port for port in ports if isinstance(port, kind)]
 
     def _input(self, key: PortKey) -> Place:
-        """The place of an input; it must be one of the node's, if those are known."""
+        """Return the place of an input; it must be one of the node's, if those are known."""
         place = _place(key)
         ports = self._ports(In)
         if self._has_ports:

@@ -55,17 +55,17 @@ _DEBUG_NAMES: dict[int, str] = {
 
 
 def is_allowed_in_stream(value: int) -> bool:
-    """True for values that a packet in a stream may carry."""
+    """Return True for values that a packet in a stream may carry."""
     return PRESTREAM <= value <= POSTSTREAM
 
 
 def is_range_value(value: int) -> bool:
-    """True for ordinary values, MIN and MAX included."""
+    """Return True for ordinary values, MIN and MAX included."""
     return MIN <= value <= MAX
 
 
 def next_allowed_in_stream(value: int) -> int:
-    """The smallest timestamp that a packet after one at ``value`` could have."""
+    """Return the smallest timestamp that a packet after one at ``value`` could have."""
     if MIN <= value < MAX:
         return value + 1
     if value >= MAX or value == PRESTREAM:
@@ -74,7 +74,7 @@ def next_allowed_in_stream(value: int) -> int:
 
 
 def previous_allowed_in_stream(value: int) -> int:
-    """The largest timestamp that a packet before a bound of ``value`` could have."""
+    """Return the largest timestamp that a packet before a bound of ``value`` could have."""
     if MIN < value <= MAX:
         return value - 1
     if value <= MIN or value == POSTSTREAM:
@@ -88,7 +88,7 @@ def clamp(value: int) -> int:
 
 
 def debug_string(value: int) -> str:
-    """The value as error messages print it, such as ``Timestamp::Max()`` for MAX."""
+    """Return the value as error messages print it, such as ``Timestamp::Max()`` for MAX."""
     return _DEBUG_NAMES.get(value) or str(int(value))
 
 
@@ -137,12 +137,12 @@ class Timestamp(int):
 
     @staticmethod
     def of(value: int) -> Timestamp:
-        """The timestamp of a raw 64-bit value, special ones included."""
+        """Return the timestamp of a raw 64-bit value, special ones included."""
         return int.__new__(Timestamp, value)
 
     @classmethod
     def from_seconds(cls, seconds: float) -> Timestamp:
-        """The timestamp of a time in seconds, rounded to the nearest microsecond.
+        """Return the timestamp of a time in seconds, rounded to the nearest microsecond.
 
         Halves are rounded away from zero, as in MediaPipe.
 
@@ -173,23 +173,23 @@ class Timestamp(int):
         return int(self)
 
     def is_special_value(self) -> bool:
-        """True for the values outside of MIN to MAX, and for MIN and MAX themselves."""
+        """Return True for the values outside of MIN to MAX, and for MIN and MAX themselves."""
         return not MIN < self < MAX
 
     def is_range_value(self) -> bool:
-        """True for ordinary values, MIN and MAX included."""
+        """Return True for ordinary values, MIN and MAX included."""
         return is_range_value(self)
 
     def is_allowed_in_stream(self) -> bool:
-        """True for values that a packet in a stream may have."""
+        """Return True for values that a packet in a stream may have."""
         return is_allowed_in_stream(self)
 
     def next_allowed_in_stream(self) -> Timestamp:
-        """The smallest timestamp that a packet after this one could have."""
+        """Return the smallest timestamp that a packet after this one could have."""
         return Timestamp.of(next_allowed_in_stream(int(self)))
 
     def previous_allowed_in_stream(self) -> Timestamp:
-        """The largest timestamp that a packet before this bound could have."""
+        """Return the largest timestamp that a packet before this bound could have."""
         return Timestamp.of(previous_allowed_in_stream(int(self)))
 
     def __add__(self, offset: int) -> Timestamp:

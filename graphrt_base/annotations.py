@@ -145,7 +145,7 @@ def _is_unpacked(hint: Any) -> bool:
 
 
 def _is_alias(hint: Any) -> bool:
-    """True for an object of ``type X = ...``, of Python 3.12 or of typing_extensions."""
+    """Return True for an object of ``type X = ...``, of Python 3.12 or of typing_extensions."""
     kind = type(hint)
     return kind.__name__ == "TypeAliasType" and kind in (
         getattr(sys.modules.get(module), "TypeAliasType", None)

@@ -73,7 +73,7 @@ def _limit() -> str:
 
 
 def read_regular_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """The content of a file of at most ``most_bytes``; links are followed.
+    """Return the content of a file of at most ``most_bytes``; links are followed.
 
     Raises:
         OSError: the file cannot be read, is not regular (EINVAL, or EISDIR for a directory), or is
@@ -124,7 +124,7 @@ def being_read(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_by(thread: int | None) -> str:
-    """The path that a thread is reading, or "" if it reads none."""
+    """Return the path that a thread is reading, or "" if it reads none."""
     return _being_read.get(thread, "") if thread is not None else ""
 
 

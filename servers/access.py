@@ -443,7 +443,7 @@ class Handshakes:
         self._failed = 0
 
     def begin(self) -> asyncio.Protocol:
-        """The protocol factory of the listening socket."""
+        """Return the protocol factory of the listening socket."""
         return _Handshake(self)
 
     def abort(self) -> None:

@@ -162,7 +162,7 @@ class FlowLimiterCalculator(Calculator):
 
 
 def _bound(queue: deque[Packet], packet: Packet) -> int:
-    """The lowest timestamp of a stream that is not decided yet."""
+    """Return the lowest timestamp of a stream that is not decided yet."""
     return queue[0].time if queue else ts.next_allowed_in_stream(packet.time)
 
 

@@ -200,7 +200,7 @@ class BypassCalculator(Calculator):
 def _pairs(
     options: messages.BypassCalculatorOptions,
 ) -> list[tuple[tuple[str, int], tuple[str, int]]]:
-    """The (tag, index) of each input to pass, and of its output."""
+    """Return the (tag, index) of each input to pass, and of its output."""
     return [
         (parse_tag_index(source), parse_tag_index(target))
         for source, target in zip(

@@ -183,7 +183,7 @@ class QuantizeFloatVectorCalculator(Calculator):
 
 
 def quantized_limits(options: Any) -> tuple[float, float]:
-    """The limits in the options of a node.
+    """Return the limits in the options of a node.
 
     Raises:
         GraphError: a limit is missing, or the lower is not below the upper.

@@ -95,7 +95,7 @@ class SteadySampling:
             self._limits.send(output, self._last.at(self._time_of(self._count)))
 
     def _phase(self, time: int) -> int:
-        """The timestamp of output 0."""
+        """Return the timestamp of output 0."""
         if self._base_time is None:
             return time
         index = round_half_away((time - self._base_time) / 1e6 * self._rate)
@@ -182,7 +182,7 @@ class JitterSampling:
         return int(self._period * self._random.random())
 
     def _advance(self, time: int) -> int:
-        """The output after the one at ``time``."""
+        """Return the output after the one at ``time``."""
         self._reservoir.clear()
         self._samples_reservoir = False
         factor = (1 - self._jitter) + 2 * self._jitter * self._random.random()

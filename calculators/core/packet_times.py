@@ -460,12 +460,12 @@ class PacketThinnerCalculator(Calculator):
             cc.outputs[0].add_packet(best.at(time))
 
     def _centre(self, time: int) -> int:
-        """The centre of the period that ``time`` is in."""
+        """Return the centre of the period that ``time`` is in."""
         periods = (time - self._start + self._period // 2) // self._period
         return self._start + periods * self._period
 
     def _slower(self, header: VideoHeader, period: int) -> VideoHeader:
-        """The header with the reduced frame rate."""
+        """Return the header with the reduced frame rate."""
         if self._is_async:
             rate = header.frame_rate / math.ceil(header.frame_rate * period / 1e6)
         else:

@@ -31,7 +31,7 @@ class ProtoListCalculator(Calculator):
     field: ClassVar[str] = ""
 
     def items_of(self, message: Any) -> Any:
-        """The elements of a list message."""
+        """Return the elements of a list message."""
         return getattr(message, self.field)
 
     def message_of(self, kind: type, items: Iterable[Any]) -> Any:

@@ -36,17 +36,17 @@ _CHANNEL_TAG = re.compile(r"C([0-9]+)__(.*)\Z")
 
 
 def channel_tag(tag: str, channel: int) -> str:
-    """The tag with its channel: ``FRAME`` in channel 1 is ``C1__FRAME``."""
+    """Return the tag with its channel: ``FRAME`` in channel 1 is ``C1__FRAME``."""
     return f"C{channel}__{tag}"
 
 
 def channel_tags(tags: Iterable[str]) -> list[str]:
-    """The distinct tags without their channels, sorted."""
+    """Return the distinct tags without their channels, sorted."""
     return sorted({match.group(2) for match in map(_CHANNEL_TAG.match, tags) if match})
 
 
 def channel_count(tags: Iterable[str]) -> int:
-    """The number of channels: one more than the highest."""
+    """Return the number of channels: one more than the highest."""
     channels = [int(match.group(1)) for match in map(_CHANNEL_TAG.match, tags) if match]
     return max(channels, default=-1) + 1
 
@@ -71,7 +71,7 @@ def declare_channels(common: Any, by_channel: Any) -> None:
 
 
 def first_channel(cc: CalculatorContext, options: messages.SwitchContainerOptions) -> int:
-    """The channel that options and side packets choose, in ``open``; 0 by default."""
+    """Return the channel that options and side packets choose, in ``open``; 0 by default."""
     channel = 0
     if options.HasField("enable"):
         channel = int(options.enable)
@@ -86,7 +86,7 @@ def first_channel(cc: CalculatorContext, options: messages.SwitchContainerOption
 
 
 def selected_channel(cc: CalculatorContext, previous: int) -> int:
-    """The channel that the streams choose in this call, else the previous one."""
+    """Return the channel that the streams choose in this call, else the previous one."""
     channel = previous
     if cc.inputs.has_tag("ENABLE") and not cc.inputs["ENABLE"].is_empty():
         channel = int(cc.inputs["ENABLE"].value)
@@ -96,7 +96,7 @@ def selected_channel(cc: CalculatorContext, previous: int) -> int:
 
 
 def selection_settled(cc: CalculatorContext) -> int:
-    """The bound up to which the channel is known; DONE if no stream chooses it."""
+    """Return the bound up to which the channel is known; DONE if no stream chooses it."""
     for tag in ("ENABLE", "SELECT"):
         if cc.inputs.has_tag(tag):
             return cc.inputs[tag].packet.time
@@ -299,7 +299,7 @@ Ports = dict[tuple[str, int], str]
 
 
 def switch_container(context: SubgraphContext) -> Any:
-    """The graph that a SwitchContainer node stands for: a ``CalculatorGraphConfig``.
+    """Return the graph that a SwitchContainer node stands for: a ``CalculatorGraphConfig``.
 
     Each contained node is a channel. All have the container's ports. The selected one gets the
     packets, the others get timestamp bounds, and the container's outputs are those of the selected
@@ -385,7 +385,7 @@ def _check(node: Any, options: messages.SwitchContainerOptions) -> None:
 
 
 def _ports(entries: Any) -> Ports:
-    """The ports that contained nodes have too, with distinct names."""
+    """Return the ports that contained nodes have too, with distinct names."""
     tags = TagMap(entries)
     found: Ports = {}
     used: set[str] = set()

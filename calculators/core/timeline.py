@@ -29,7 +29,7 @@ class ValueOverTime(Generic[T]):
             self._values.append(value)
 
     def at(self, time: int) -> T | None:
-        """The value at ``time``; None before the first one that is still known."""
+        """Return the value at ``time``; None before the first one that is still known."""
         place = bisect_right(self._times, time)
         return self._values[place - 1] if place else None
 

@@ -38,7 +38,7 @@ class VectorCalculator(Calculator):
 
     @classmethod
     def list_type(cls) -> Any:
-        """The packet type of a list of elements."""
+        """Return the packet type of a list of elements."""
         return GenericAlias(list, (cls.element_type,))
 
 
@@ -253,7 +253,7 @@ class SplitRanges:
             )
 
     def parts(self, items: Sequence[Any]) -> list[list[Any]]:
-        """The elements of each range; in one list with ``combine_outputs``.
+        """Return the elements of each range; in one list with ``combine_outputs``.
 
         Raises:
             GraphError: ``items`` is too short.
@@ -271,7 +271,7 @@ class SplitRanges:
             )
 
     def groups(self) -> list[tuple[tuple[int, int], ...]]:
-        """The ranges of each output."""
+        """Return the ranges of each output."""
         return [self.ranges] if self.combines else [(each,) for each in self.ranges]
 
 

@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"-?([^.()]+)(?:\.[^()]+)?(?:\(\d+\))?\Z")
 
 
 def device_problem(device: str) -> str:
-    """The error in a device such as ``AUTO:GPU.1,CPU``; "" if its name shows none."""
+    """Return the error in a device such as ``AUTO:GPU.1,CPU``; "" if its name shows none."""
     head, _, rest = device.partition(":")
     for part in (head, *(rest.split(",") if rest else ())):
         match = _NAME.match(part.strip())

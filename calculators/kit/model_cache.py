@@ -391,7 +391,7 @@ def _clear(path: Path) -> None:
 
 
 def _is_complete(path: Path) -> bool:
-    """True if the manifest is there and all files are as it says."""
+    """Return True if the manifest is there and all files are as it says."""
     try:
         manifest = json.loads(read_regular_file(path / MANIFEST, _MANIFEST_BYTES))
         files = manifest["files"]

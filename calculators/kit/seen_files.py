@@ -81,7 +81,7 @@ class SeenFiles:
             self._seen.update(other._seen)
 
     def have_changed(self) -> bool:
-        """True if a file is not as it was seen. Reads files: for a thread.
+        """Return True if a file is not as it was seen. Reads files: for a thread.
 
         Raises:
             DescriptorsExhaustedError: no file can be opened now.

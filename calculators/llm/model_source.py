@@ -177,7 +177,7 @@ def _draft_file(engine: EngineSettings) -> Path | None:
 
 
 def _can_be_compiled_once(engine: EngineSettings) -> bool:
-    """True if OpenVINO can read the compiled model back.
+    """Return True if OpenVINO can read the compiled model back.
 
     Models with paged attention, which continuous batching needs, cannot be imported on a CPU
     (openvino 2026.4.1): they are compiled at each start, and what is written is never read. Where

@@ -126,7 +126,7 @@ class TextGeneration(TextGenerationOptions):
         return self.target_device in ("", "CPU")
 
     def _cache_size(self, model: ModelToServe | None) -> int:
-        """The option, or a size in GB for the model: only a fixed cache keeps prefixes."""
+        """Return the option, or a size in GB for the model: only a fixed cache keeps prefixes."""
         if self.cache_size is not None:
             return self.cache_size
         if model is None or not self.enable_prefix_caching or not self._computes_on_cpu:

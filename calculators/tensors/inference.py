@@ -94,7 +94,7 @@ class Datatype(StrEnum):
 
     @classmethod
     def named(cls, name: str, place: str) -> Datatype:
-        """The datatype that a client names.
+        """Return the datatype that a client names.
 
         Raises:
             RequestError: no such datatype; the text begins with ``place``.
@@ -108,7 +108,7 @@ class Datatype(StrEnum):
 
     @classmethod
     def of(cls, dtype: np.dtype[Any]) -> Datatype:
-        """The datatype of an array's elements; BYTES for texts, bytes and objects.
+        """Return the datatype of an array's elements; BYTES for texts, bytes and objects.
 
         Raises:
             ValueError: KServe has no datatype for them, as for complex numbers.
@@ -338,7 +338,7 @@ _LENGTH = Struct("<I")
 
 
 def size_of(datatype: Datatype, shape: tuple[int, ...]) -> int:
-    """The size of a tensor in bytes; not for BYTES, whose elements vary in size."""
+    """Return the size of a tensor in bytes; not for BYTES, whose elements vary in size."""
     assert datatype != Datatype.BYTES, "a shape does not say how long texts are"
     return math.prod(shape) * datatype.dtype.itemsize
 
@@ -392,14 +392,14 @@ def tensor_from_raw(
 
 
 def to_raw(tensor: Tensor) -> bytes | memoryview:
-    """The bytes of a tensor: a view of its data if that is contiguous, else a copy."""
+    """Return the bytes of a tensor: a view of its data if that is contiguous, else a copy."""
     if tensor.datatype == Datatype.BYTES:
         return _joined(tensor)
     return np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
 
 
 def strings(elements: list[bytes], shape: tuple[int, ...]) -> NDArray[Any]:
-    """The data of a BYTES tensor of its elements, read-only."""
+    """Return the data of a BYTES tensor of its elements, read-only."""
     array = np.empty(len(elements), dtype=object)
     array[:] = elements
     array = array.reshape(shape)

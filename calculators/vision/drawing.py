@@ -523,7 +523,7 @@ class LabelsToRenderDataCalculator(Calculator):
         cc.outputs["RENDER_DATA"].add(found, cc.time)
 
     def _lines(self, cc: CalculatorContext) -> list[str] | None:
-        """The text of each label; None if there are none at this timestamp."""
+        """Return the text of each label; None if there are none at this timestamp."""
         options = self.options
         if cc.inputs.has_tag("CLASSIFICATIONS"):
             if cc.inputs["CLASSIFICATIONS"].is_empty():

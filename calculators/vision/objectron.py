@@ -82,7 +82,7 @@ def box_in_space(
 
 
 def _fitted(points: Floats) -> BoxInSpace:
-    """The box that comes nearest to nine points."""
+    """Return the box that comes nearest to nine points."""
     corners = points[1:].reshape(2, 2, 2, 3)
     lengths = [np.linalg.norm(np.diff(corners, axis=axis), axis=-1).mean() for axis in range(3)]
     scale = np.array(lengths)
@@ -270,7 +270,7 @@ class FrameAnnotationToRectCalculator(Calculator):
 
 
 def _angle(axis: Floats, translation: Floats) -> float:
-    """The turn that makes an axis of a box vertical in the image, in radians."""
+    """Return the turn that makes an axis of a box vertical in the image, in radians."""
     above, below = translation + axis, translation - axis
     dx, dy = below[2] * below[:2] - above[2] * above[:2]
     return math.pi / 2 - math.atan2(dy, dx)
@@ -358,7 +358,7 @@ class FilterDetectionCalculator(Calculator):
             cc.outputs["DETECTION"].add(kept, cc.time)
 
     def _filtered(self, detection: Any) -> Any:
-        """The detection with the labels that are left; None without any."""
+        """Return the detection with the labels that are left; None without any."""
         options = self.options
         pairs = [
             (score, label)

@@ -260,7 +260,7 @@ class RoiTrackingCalculator(Calculator):
         cc.outputs["TRACKING_RECT"].add(found, cc.time)
 
     def _fits(self, points: Floats, previous: Any, new: Any, size: tuple[int, int]) -> bool:
-        """True if the previous region meets all requirements."""
+        """Return True if the previous region meets all requirements."""
         options = self.options
         old_rect, new_rect = _in_pixels(previous, size), _in_pixels(new, size)
         if options.HasField("iou_requirements") and not _overlaps(

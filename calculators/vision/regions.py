@@ -446,7 +446,7 @@ class LandmarksToDetectionCalculator(Calculator):
 
 
 def _detection(points: Floats) -> Any:
-    """The mediapipe.Detection of points (n, 2)."""
+    """Return the mediapipe.Detection of points (n, 2)."""
     low = points.min(axis=0)
     high = np.maximum(points.max(axis=0), np.float32(SMALLEST))
     # One by one, 468 keypoints take half a millisecond.
@@ -463,7 +463,7 @@ def _detection(points: Floats) -> Any:
 
 @lru_cache(maxsize=8)
 def _wire(count: int) -> npt.NDArray[Any]:
-    """The wire form of keypoints without their numbers: each is 12 bytes."""
+    """Return the wire form of keypoints without their numbers: each is 12 bytes."""
     fields = [("tag", "u1"), ("length", "u1"), ("x_tag", "u1"), ("x", "<f4")]
     wire = np.zeros(count, np.dtype([*fields, ("y_tag", "u1"), ("y", "<f4")]))
     wire["tag"], wire["length"], wire["x_tag"], wire["y_tag"] = 0x2A, 10, 0x0D, 0x15

@@ -237,7 +237,7 @@ class LandmarksSmoothingCalculator(Calculator):
         cc.output_list[0].add(found, cc.time)
 
     def _smoothed(self, cc: CalculatorContext, points: Floats, size: tuple[int, int]) -> Floats:
-        """The points (n, 3), in the unit in which they came."""
+        """Return the points (n, 3), in the unit in which they came."""
         unit = np.array([size[0], size[1], size[0]], np.float32)
         scaled = points * unit
         settings = self._settings
@@ -258,7 +258,7 @@ class LandmarksSmoothingCalculator(Calculator):
     def _object_scale(
         self, cc: CalculatorContext, points: Floats, size: tuple[int, int]
     ) -> np.float32:
-        """The mean of the object's width and height, in the unit of the points."""
+        """Return the mean of the object's width and height, in the unit of the points."""
         if cc.inputs.has_tag("OBJECT_SCALE_ROI") and not cc.inputs["OBJECT_SCALE_ROI"].is_empty():
             rect = cc.inputs["OBJECT_SCALE_ROI"].value
             is_normalized = rect.DESCRIPTOR.name == "NormalizedRect"

@@ -89,7 +89,7 @@ def resolve_known_switches(config: Any, side_packets: Mapping[str, Any]) -> None
 
 
 def _known_channel(node: Any, side_packets: Mapping[str, Any]) -> int | None:
-    """The channel of a switch, if a side packet sets it that is known."""
+    """Return the channel of a switch, if a side packet sets it that is known."""
     if node.calculator not in _SWITCHES:
         return None
     for entry in node.input_side_packet:
@@ -345,7 +345,7 @@ class Solution(ABC, Generic[Result]):
             yield from map(self.process, images)
 
     def _ahead(self, images: Iterable[Image]) -> Iterator[Result]:
-        """The results of images that are in the graph at the same time."""
+        """Yield the results of images that are in the graph at the same time."""
         waiting: deque[int] = deque()
         is_complete = False
         try:
@@ -380,7 +380,7 @@ class Solution(ABC, Generic[Result]):
         return self._take_result(time)
 
     def _by_twins(self, images: Iterable[Image]) -> Iterator[Result]:
-        """The results of images, each in one of several graphs."""
+        """Yield the results of images, each in one of several graphs."""
         # Every thread has a graph of its own; images go round, so that results come in order.
         while len(self._twins) < _THREADS:
             self._twins.append((self._twin(), ThreadPoolExecutor(1, "graphrt-vision")))
@@ -400,7 +400,7 @@ class Solution(ABC, Generic[Result]):
             wait(waiting)
 
     def _twin(self) -> Solution[Result]:
-        """The same graph once more."""
+        """Return the same graph once more."""
         twin = copy(self)
         twin._make_graph()
         return twin
@@ -448,7 +448,7 @@ def mask_of(frame: ImageFrame | None) -> npt.NDArray[np.float32] | None:
 
 
 def _checked(image: Image) -> Image:
-    """The image, if a graph can take it."""
+    """Return the image, if a graph can take it."""
     if not isinstance(image, np.ndarray):
         raise TypeError(f"an image is a NumPy array, not a {type(image).__name__}")
     if image.dtype != np.uint8:
@@ -500,7 +500,7 @@ def _compute_in_threads(config: Any) -> None:
 
 @cache
 def _registry() -> Registry:
-    """The registry of this family and of those that its graphs need."""
+    """Return the registry of this family and of those that its graphs need."""
     from calculators import core
     from calculators.images import image
     from calculators.vision import registration

@@ -401,7 +401,7 @@ class Holistic(Solution[HolisticLandmarks]):
 
 
 def _without_presence(found: dict[str, Any]) -> dict[str, Any]:
-    """The results as MediaPipe's Python API gives them: poses have no presence."""
+    """Return the results as MediaPipe's Python API gives them: poses have no presence."""
     for name in ("pose_landmarks", "pose_world_landmarks"):
         pose: Landmarks | None = found[name]
         if pose is not None and pose.has_presence:

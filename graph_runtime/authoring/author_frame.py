@@ -25,7 +25,7 @@ class AuthorFrame(NamedTuple):
 
 
 def author_frame(error: BaseException | None) -> AuthorFrame | None:
-    """The innermost line of an author's code that ``error``, or its cause, came through.
+    """Return the innermost line of an author's code that ``error``, or its cause, came through.
 
     The frame holds a path: use it in tools and logs, not in answers to clients.
     """

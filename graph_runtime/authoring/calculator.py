@@ -152,7 +152,7 @@ class Calculator:
 
 
 def options_of(cls: type[Calculator]) -> list[Options[Any]]:
-    """The options descriptors of a calculator class."""
+    """Return the options descriptors of a calculator class."""
     found = {
         name: value
         for base in reversed(cls.__mro__)
@@ -293,7 +293,7 @@ def _is_fixed_tuple(hint: Any) -> bool:
 
 
 def _parts(hint: Any) -> list[Any]:
-    """The annotation of each output."""
+    """Return the annotation of each output."""
     bare = _without_none(hint)
     return list(get_args(bare)) if _is_fixed_tuple(bare) else [hint]
 

@@ -62,21 +62,21 @@ class PortMap(dict[PortKey, P], Generic[P]):
         raise NotFoundError(f"this node has no {self.kind} {key!r}; it has: {names}")
 
     def has_tag(self, tag: str) -> bool:
-        """True if there is a port with this tag."""
+        """Return True if there is a port with this tag."""
         return (tag, 0) in self
 
     def tags(self) -> list[str]:
-        """The distinct tags, sorted."""
+        """Return the distinct tags, sorted."""
         return list(dict.fromkeys(tag for tag, _ in self.places))
 
     def num_entries(self, tag: str | None = None) -> int:
-        """The number of ports, with this tag or in all."""
+        """Return the number of ports, with this tag or in all."""
         if tag is None:
             return len(self.in_order)
         return sum(1 for key_tag, _ in self.places if key_tag == tag)
 
     def all_of(self, tag: str) -> list[P]:
-        """The ports of one tag, by index."""
+        """Return the ports of one tag, by index."""
         return [self[tag, index] for index in range(self.num_entries(tag))]
 
 
@@ -110,7 +110,7 @@ class InputStreamShard:
         return payload
 
     def is_empty(self) -> bool:
-        """True if there is no packet at the input timestamp."""
+        """Return True if there is no packet at the input timestamp."""
         return self.packet.payload is EMPTY
 
 
@@ -386,7 +386,7 @@ class CalculatorContext:
     @overload
     def options(self, options_type: str) -> Any: ...
     def options(self, options_type: Any) -> Any:
-        """The node's options as a message or dataclass of this type, or by a message's name.
+        """Return the node's options as a message or dataclass of this type, or by a message's name.
 
         Reads them at every call: keep the result.
         """
@@ -397,7 +397,7 @@ class CalculatorContext:
         return self._node.counter(f"{self.node_name}-{name}")
 
     def service(self, service: GraphService[T]) -> T | None:
-        """The object of a service asked for in the contract; None if optional and missing.
+        """Return the object of a service asked for in the contract; None if optional and missing.
 
         Raises:
             StateError: the contract did not ask for it.
@@ -412,7 +412,7 @@ class CalculatorContext:
     @overload
     def get(self, port: In[T], default: D) -> T | D: ...
     def get(self, port: In[Any], default: Any = _RAISE) -> Any:
-        """The value at the input timestamp.
+        """Return the value at the input timestamp.
 
         Raises:
             StateError: there is none and no default was given.
@@ -427,7 +427,7 @@ class CalculatorContext:
         return default
 
     def get_all(self, port: In[T]) -> list[T | None]:
-        """The values of a ``multiple`` port by index, None where there is no packet."""
+        """Return the values of a ``multiple`` port by index, None where there is no packet."""
         return [
             None if shard.packet.payload is EMPTY else shard.packet.payload
             for shard in self.inputs.all_of(port.tag)
@@ -451,16 +451,16 @@ class CalculatorContext:
         return taken
 
     def packet(self, port: In[Any]) -> Packet:
-        """The packet at the input timestamp; an empty one carries the settled timestamp."""
+        """Return the packet at the input timestamp; an empty one carries the settled timestamp."""
         return self.inputs[port.key].packet
 
     def is_empty(self, port: In[Any]) -> bool:
-        """True if there is no packet at this timestamp, or the port is not connected."""
+        """Return True if there is no packet at this timestamp, or the port is not connected."""
         shard = self.inputs.get(port.key)
         return shard is None or shard.packet.payload is EMPTY
 
     def is_connected(self, port: In[Any] | Out[Any] | SideIn[Any] | SideOut[Any]) -> bool:
-        """True if the graph connects this optional port."""
+        """Return True if the graph connects this optional port."""
         return split_key(port.key) in getattr(self, port.kind)
 
     def emit(self, port: Out[T], value: T, *, at: SupportsIndex | None = None) -> None:
@@ -509,7 +509,7 @@ class CalculatorContext:
     @overload
     def side(self, port: SideIn[T], default: D) -> T | D: ...
     def side(self, port: SideIn[Any], default: Any = _RAISE) -> Any:
-        """The value of an input side packet."""
+        """Return the value of an input side packet."""
         node = self._node
         place = node.plan.input_side_packets.port_names.ids.get(port.key)
         packet = None if place is None else node.side_inputs.get(place)

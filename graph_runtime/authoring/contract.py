@@ -67,26 +67,26 @@ class PacketTypeSet:
         return split_key(key) in self._types
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """The connected ports, in id order."""
+        """Return the connected ports, in id order."""
         return iter(self._types)
 
     def __len__(self) -> int:
         return len(self._types)
 
     def has_tag(self, tag: str) -> bool:
-        """True if the graph connects a port with this tag."""
+        """Return True if the graph connects a port with this tag."""
         return self.tag_map.has_tag(tag)
 
     def tags(self) -> list[str]:
-        """The distinct tags of the connected ports, sorted."""
+        """Return the distinct tags of the connected ports, sorted."""
         return self.tag_map.tags()
 
     def num_entries(self, tag: str | None = None) -> int:
-        """The number of connected ports, with this tag or in all."""
+        """Return the number of connected ports, with this tag or in all."""
         return self.tag_map.num_entries(tag)
 
     def in_order(self) -> list[PacketType]:
-        """The types in id order."""
+        """Return the types in id order."""
         return list(self._types.values())
 
     def problems(self, field: str) -> list[str]:

@@ -62,7 +62,7 @@ class ThreadPoolExecutor(Executor):
 
 
 def too_few_threads(num_threads: int) -> str:
-    """The text of the error for a number of threads that is not positive."""
+    """Return the text of the error for a number of threads that is not positive."""
     return (
         "The num_threads field in ThreadPoolExecutorOptions should be positive but is "
         f"{num_threads}"
@@ -70,7 +70,7 @@ def too_few_threads(num_threads: int) -> str:
 
 
 def automatic_num_threads(num_nodes: int) -> int:
-    """The number of cores, but no more than the number of nodes."""
+    """Return the number of cores, but no more than the number of nodes."""
     return min(os.cpu_count() or 1, max(num_nodes, 1))
 
 

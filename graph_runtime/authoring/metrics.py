@@ -108,7 +108,7 @@ class GraphMetrics(Protocol):
     """The metrics of one graph: the service object of `METRICS`."""
 
     def of_node(self, name: str) -> NodeMetrics:
-        """The metrics of the node with this name."""
+        """Return the metrics of the node with this name."""
 
 
 class _Nothing:
@@ -163,5 +163,5 @@ METRICS: Final = GraphService[GraphMetrics]("graphrt::Metrics", lambda: NO_METRI
 
 
 def metrics_of(cc: CalculatorContext) -> NodeMetrics:
-    """The metrics of this node; its contract must ask for `METRICS`."""
+    """Return the metrics of this node; its contract must ask for `METRICS`."""
     return (cc.service(METRICS) or NO_METRICS).of_node(cc.node_name)

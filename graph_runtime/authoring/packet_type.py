@@ -44,7 +44,7 @@ def type_name(spec: Any) -> str:
 
 
 def value_type_name(value: Any) -> str:
-    """The name of a value's type; the first element of a list stands for all."""
+    """Return the name of a value's type; the first element of a list stands for all."""
     if value is EMPTY:
         return "empty"
     if isinstance(value, list) and value:
@@ -162,7 +162,7 @@ class PacketType:
         return self._kind is not None
 
     def root(self) -> PacketType:
-        """The type that a chain of SameAs ends at."""
+        """Return the type that a chain of SameAs ends at."""
         seen = self
         while seen._same_as is not None and seen._same_as is not self:
             seen = seen._same_as
@@ -215,7 +215,7 @@ class PacketType:
         return any(_assignable(s, t) for s in a.types for t in b.types)
 
     def checker(self) -> PacketType | None:
-        """The type that a stream validates packets with; None if it accepts everything."""
+        """Return the type that a stream validates packets with; None if it accepts everything."""
         root = self.root()
         if root.is_any:
             return None
@@ -228,7 +228,7 @@ class PacketType:
         return root
 
     def accepts(self, value: Any) -> bool:
-        """True if a packet with this value is allowed."""
+        """Return True if a packet with this value is allowed."""
         root = self.root()
         if root._kind == "exact":
             spec = root.types[0]
@@ -259,7 +259,7 @@ class PacketType:
             )
 
     def refusal(self, stream: str, value: Any) -> PacketTypeError:
-        """The error for a payload on a stream of this type that `accepts` has refused."""
+        """Return the error for a payload on a stream of this type that `accepts` has refused."""
         try:
             self.validate(value)
         except PacketTypeError as error:

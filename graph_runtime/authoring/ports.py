@@ -126,7 +126,7 @@ class SideOut(Port[T]):
 
 
 def ports_of(cls: type) -> list[Port[Any]]:
-    """The ports that a class declares, base classes first, in order of declaration.
+    """Return the ports that a class declares, base classes first, in order of declaration.
 
     Untagged ports without an index get their numbers here.
     """

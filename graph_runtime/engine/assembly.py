@@ -141,7 +141,7 @@ def make_run(
 def _make_streams(
     plan: ValidatedGraph,
 ) -> tuple[dict[str, OutputStream], list[OutputStream], list[list[OutputStream]]]:
-    """All streams by name, then the graph's inputs and each node's outputs in order."""
+    """Return all streams by name, then the graph's inputs and each node's outputs in order."""
     streams = {}
     graph_inputs = []
     for graph_input in plan.graph_inputs:
@@ -274,7 +274,7 @@ def _make_queues(
     dict[str, ReadyQueue],
     dict[str, tuple[ReadyQueue, Executor]],
 ]:
-    """The queue of each executor; one is the driver's own, the others belong to pools."""
+    """Return the queue of each executor; one is the driver's own, the others belong to pools."""
     own = ReadyQueue("", is_pumped=True)
     queues: dict[str, ReadyQueue] = {}
     pools: dict[str, tuple[ReadyQueue, Executor]] = {}
@@ -298,7 +298,7 @@ def _make_queues(
 
 
 def _make_executor(setup: RunSetup, executor: ExecutorPlan) -> Executor:
-    """The executor of a type; one without a type is the driver's own."""
+    """Return the executor of a type; one without a type is the driver's own."""
     if executor.type == APPLICATION_THREAD:
         return ApplicationThreadExecutor()
     if executor.type == THREAD_POOL:

@@ -33,5 +33,5 @@ class ConstantOutputs:
 
 
 def payload_ids(node: Node) -> dict[int, int]:
-    """The identities of a node's input side packets, by place."""
+    """Return the identities of a node's input side packets, by place."""
     return {place: id(packet.payload) for place, packet in node.side_inputs.items()}

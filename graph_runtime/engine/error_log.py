@@ -46,7 +46,7 @@ class ErrorLog:
                 self.record(_callback_failed(raised))
 
     def producer_of(self, stream: OutputStream) -> str | None:
-        """The node that sends on a stream, for messages; None for graph inputs."""
+        """Return the node that sends on a stream, for messages; None for graph inputs."""
         for node in self._nodes:
             if stream in node.outputs:
                 return f'node "{node.plan.name}"'

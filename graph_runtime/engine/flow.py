@@ -555,7 +555,7 @@ class Flow:
 
 
 def _receiving_error(mirror: InputStream, packet: Packet, is_late: bool) -> GraphError | None:
-    """The error of a packet that may not enter this queue, or None.
+    """Return the error of a packet that may not enter this queue, or None.
 
     ``is_late``: it is not the first packet of its stream.
     """

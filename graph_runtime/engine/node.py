@@ -181,7 +181,7 @@ class Node:
         )
 
     def side_packets(self) -> PortMap[Packet]:
-        """The input side packets that are connected; optional ones may be missing."""
+        """Return the input side packets that are connected; optional ones may be missing."""
         given, names = self.side_inputs, self.plan.input_side_packets.port_names
         there = sorted(given)
         if len(there) < len(names.places):
@@ -189,7 +189,7 @@ class Node:
         return PortMap("input side packet", names, [given[place] for place in there])
 
     def take_context(self) -> CalculatorContext:
-        """The context for the next call of a parallel node."""
+        """Return the context for the next call of a parallel node."""
         context = self.free_contexts.pop() if self.free_contexts else self.make_context()
         self.active.append(context)
         return context
@@ -209,7 +209,7 @@ class Node:
             side.release_cycles()
 
     def counter(self, name: str) -> Counter:
-        """The graph's counter of this name."""
+        """Return the graph's counter of this name."""
         counter = self.counters.get(name)
         if counter is None:
             # setdefault is atomic: nodes in pools make counters at the same time, without the
@@ -218,7 +218,7 @@ class Node:
         return counter
 
     def service(self, service: GraphService[Any]) -> Any:
-        """The object of a requested service, None when it is optional and missing."""
+        """Return the object of a requested service, None when it is optional and missing."""
         if service.key not in self.plan.service_requests:
             raise StateError(
                 f'node "{self.plan.name}": service "{service.key}" was not asked for in the '

@@ -36,7 +36,7 @@ class OutputStreamPoller:
         self._run = run
 
     def prepare_run(self, source: OutputStream, throttles: tuple[int, ...]) -> InputStream:
-        """The receiving end for a new run."""
+        """Return the receiving end for a new run."""
         self._last = ts.UNSTARTED
         self.stream = InputStream(source, None, 0, None, False, self._max_queue_size, throttles)
         return self.stream

@@ -70,7 +70,7 @@ class ReadyQueue:
         return len(self.heap) + len(self.opens) + len(self.sources)
 
     def has_work(self, *, sources: bool) -> bool:
-        """True if `pop` would return a call."""
+        """Return True if `pop` would return a call."""
         return not self._paused and bool(self.heap or self.opens or (sources and self.sources))
 
     def push_open(self, node: Node) -> None:
@@ -89,7 +89,7 @@ class ReadyQueue:
         heappush(self.sources, (node.plan.source_layer, order, -node.key))
 
     def pop(self, *, sources: bool = True) -> CalculatorContext | None:
-        """The next call, or None."""
+        """Return the next call, or None."""
         if self._paused:
             return None
         if self.opens:

@@ -133,7 +133,7 @@ class Run:
             flow.propagate(stream, [packet], ts.next_allowed_in_stream(time))
 
     def has_room(self, place: int) -> bool:
-        """True if a packet may be added, or if waiting for room would be pointless."""
+        """Return True if a packet may be added, or if waiting for room would be pointless."""
         return (
             not self.scheduler.throttling.is_throttled(self.first_input_id + place)
             or bool(self.scheduler.errors)
@@ -190,7 +190,7 @@ class Run:
     # Waiting --------------------------------------------------------------------------------------
 
     def is_over(self) -> bool:
-        """True when nothing runs and nothing can."""
+        """Return True when nothing runs and nothing can."""
         return self.scheduler.state is _TERMINATED or self._is_finished
 
     @property
@@ -257,11 +257,11 @@ class Run:
         return RunError(list(errors)) if errors else None
 
     def errors_so_far(self) -> RunError:
-        """The error of a call that comes too late."""
+        """Return the error of a call that comes too late."""
         return RunError(list(self.scheduler.errors), prefix="Graph has errors: ")
 
     def abandoned_error(self, call: str) -> StateError:
-        """The error of a call to a run whose event loop is closed."""
+        """Return the error of a call to a run whose event loop is closed."""
         return StateError(
             f"{call}(): the event loop that this run belonged to is closed, and the run with it; "
             f"start_run begins a new one"
@@ -374,7 +374,7 @@ class Run:
             self.driver.wake_waiters()
 
     def constant_outputs(self) -> dict[int, ConstantOutputs]:
-        """The outputs of nodes without streams, for the next run."""
+        """Return the outputs of nodes without streams, for the next run."""
         return {
             node.plan.node_id: ConstantOutputs(node)
             for node in self.scheduler.nodes

@@ -161,7 +161,7 @@ class Scheduler:
     # Drivers: take a call, report its end ---------------------------------------------------------
 
     def take(self, queue: ReadyQueue, *, sources: bool = True) -> CalculatorContext | None:
-        """The next call to make for a queue, or None."""
+        """Return the next call to make for a queue, or None."""
         heap = queue.heap
         if heap and queue.has_only_calls:
             # The hot path: nothing to open, nothing paused.

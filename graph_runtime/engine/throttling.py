@@ -37,7 +37,7 @@ class Throttling:
         self._log = log
 
     def is_throttled(self, source_id: int) -> bool:
-        """True if a full queue holds this source or graph input back."""
+        """Return True if a full queue holds this source or graph input back."""
         return bool(self.full_streams[source_id]) and not self._plan.is_unthrottled
 
     def update(self, stream: InputStream) -> list[Node]:

@@ -36,7 +36,7 @@ def new_graph_config(**fields: Any) -> CalculatorGraphConfig:
 
 
 def parse_graph_text(text: str, *, source: str = "<text>") -> CalculatorGraphConfig:
-    """The configuration that ``text`` holds in protobuf's text format.
+    """Return the configuration that ``text`` holds in protobuf's text format.
 
     ``source`` stands before line and column in errors. Raises GraphSyntaxError.
     """
@@ -46,7 +46,7 @@ def parse_graph_text(text: str, *, source: str = "<text>") -> CalculatorGraphCon
 
 
 def parse_graph_binary(data: bytes, *, source: str = "<binary>") -> CalculatorGraphConfig:
-    """The configuration that ``data`` holds in protobuf's binary format.
+    """Return the configuration that ``data`` holds in protobuf's binary format.
 
     Raises GraphConfigError when it is not one, or when it holds fields, extensions or option types
     that are not registered: they would be lost silently otherwise.
@@ -64,7 +64,7 @@ def parse_graph_binary(data: bytes, *, source: str = "<binary>") -> CalculatorGr
 def load_graph_config(
     path: str | os.PathLike[str], *, errors: list[GraphSyntaxError] | None = None
 ) -> CalculatorGraphConfig:
-    """The configuration in a file; its content decides whether it is text or binary.
+    """Return the configuration in a file; its content decides whether it is text or binary.
 
     Given a list ``errors``, errors in options are added to it and the options left out, so that the
     rest of the graph can be checked.
@@ -88,7 +88,7 @@ def load_graph_config(
 def parse_graph_draft(
     text: str, *, source: str = "<text>", errors: list[GraphSyntaxError] | None = None
 ) -> CalculatorGraphConfig:
-    """The configuration that ``text`` holds; ``errors`` as in `load_graph_config`.
+    """Return the configuration that ``text`` holds; ``errors`` as in `load_graph_config`.
 
     Raises GraphSyntaxError.
     """
@@ -103,7 +103,7 @@ def parse_graph_draft(
 
 
 def graph_to_text(config: CalculatorGraphConfig) -> str:
-    """The configuration in protobuf's text format; ``parse_graph_text`` gives it back."""
+    """Return the configuration in protobuf's text format; ``parse_graph_text`` gives it back."""
     from google.protobuf import text_format
 
     text: str = text_format.MessageToString(config, as_utf8=True, descriptor_pool=pool())
@@ -111,7 +111,7 @@ def graph_to_text(config: CalculatorGraphConfig) -> str:
 
 
 def graph_to_binary(config: CalculatorGraphConfig) -> bytes:
-    """The configuration in protobuf's binary format, the same bytes for the same content."""
+    """Return the configuration in protobuf's binary format, the same bytes for the same content."""
     data: bytes = config.SerializePartialToString(deterministic=True)
     return data
 

@@ -32,7 +32,7 @@ class TagIndexName:
 
 
 def is_stream_name(name: str) -> bool:
-    """True if ``name`` is a bare stream or side packet name."""
+    """Return True if ``name`` is a bare stream or side packet name."""
     return _NAME.match(name) is not None
 
 
@@ -154,24 +154,24 @@ class TagMap:
         self.port_names = PortNames(self.keys)
 
     def id_of(self, tag: str, index: int = 0) -> int:
-        """The id of a port, or -1."""
+        """Return the id of a port, or -1."""
         return self._ids.get((tag, index), -1)
 
     def name_of(self, tag: str, index: int = 0) -> str | None:
-        """The name at a port, or None."""
+        """Return the name at a port, or None."""
         place = self._ids.get((tag, index))
         return None if place is None else self.names[place]
 
     def has_tag(self, tag: str) -> bool:
-        """True if there is a port with this tag."""
+        """Return True if there is a port with this tag."""
         return (tag, 0) in self._ids
 
     def tags(self) -> list[str]:
-        """The distinct tags, sorted."""
+        """Return the distinct tags, sorted."""
         return list(dict.fromkeys(tag for tag, _ in self.keys))
 
     def num_entries(self, tag: str | None = None) -> int:
-        """The number of ports, with this tag or in all."""
+        """Return the number of ports, with this tag or in all."""
         if tag is None:
             return len(self.keys)
         return sum(1 for key_tag, _ in self.keys if key_tag == tag)

@@ -79,7 +79,7 @@ def read_text(text: str, message: Message, source: str, errors: list[GraphSyntax
 
 
 def with_others(errors: list[GraphSyntaxError]) -> GraphSyntaxError:
-    """The first error, with the others in its text."""
+    """Return the first error, with the others in its text."""
     first, *others = errors
     if not others:
         return first

@@ -37,7 +37,7 @@ _ONE = {
 
 
 def kind_of(field: FieldType) -> str:
-    """The type of ``field`` in words: ``a string``, ``a 32-bit integer``..."""
+    """Return the type of ``field`` in words: ``a string``, ``a 32-bit integer``..."""
     cpp_type = field.cpp_type
     if cpp_type in _RANGES:
         return _RANGES[cpp_type][0]
@@ -171,7 +171,7 @@ def _unescaped(tokens: Tokens, token: Token) -> bytes:
 
 
 def _escaped(match: re.Match[str]) -> bytes | None:
-    """The bytes of one escape sequence; None for one that the text format does not have."""
+    """Return the bytes of one escape sequence; None for one that the text format does not have."""
     if match["oct"]:
         number = int(match["oct"], 8)
         return bytes([number]) if number < 256 else None

@@ -57,7 +57,7 @@ class Tokens:
         return token
 
     def at(self, *symbols: str) -> bool:
-        """True if the current token is one of these symbols."""
+        """Return True if the current token is one of these symbols."""
         return self.current.kind is Kind.SYMBOL and self.current.text in symbols
 
     def skip(self, *symbols: str) -> bool:
@@ -81,7 +81,7 @@ class Tokens:
         return Token(Kind.WORD, _BLANK.sub("", match[1]), opening.offset + 1)
 
     def error(self, message: str, token: Token, hint: str | None = None) -> GraphSyntaxError:
-        """The error to raise for ``token``."""
+        """Return the error to raise for ``token``."""
         line, column = self.place(token.offset)
         return GraphSyntaxError(message, source=self._source, line=line, column=column, hint=hint)
 

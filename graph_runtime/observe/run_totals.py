@@ -237,7 +237,7 @@ class RunTotals:
         return nodes, counters
 
     def queued(self) -> list[int]:
-        """The number of packets that wait in the inputs of each node now, over all runs."""
+        """Return the number of packets that wait in the inputs of each node now, over all runs."""
         lengths = [0] * len(self.nodes)
         for run in tuple(self._running):
             for place, node in enumerate(run.scheduler.nodes):
@@ -245,7 +245,7 @@ class RunTotals:
         return lengths
 
     def running(self) -> list[tuple[Run, int]]:
-        """The runs that go on with the times of their begins, the oldest first."""
+        """Return the runs that go on with the times of their begins, the oldest first."""
         return [(run, begun.time) for run, begun in tuple(self._running.items())]
 
     def look(self) -> GraphNow:

@@ -21,5 +21,5 @@ def new_package_name() -> str:
 
 
 def own_name(module: str) -> str:
-    """The name that the module's author gave it: without the isolated package."""
+    """Return the name that the module's author gave it: without the isolated package."""
     return _PACKAGE.sub("", module, count=1)

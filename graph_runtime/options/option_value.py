@@ -151,7 +151,7 @@ def _find(extended: Any, anys: Any, wanted: str | None) -> tuple[Message | None,
 
 
 def _read(message: Message, path: _Path) -> list[Any]:
-    """All values of the field at the end of the path: none when it is not set."""
+    """Return all values of the field at the end of the path: none when it is not set."""
     *outer, (name, index) = path.steps
     for step, at in outer:
         found = _values(message, _field(message, step, path))

@@ -117,7 +117,7 @@ class OptionsType(Generic[T]):
 
     @classmethod
     def of(cls, options_type: type[T] | str) -> OptionsType[T]:
-        """The type of options that a class or a full name stands for.
+        """Return the type of options that a class or a full name stands for.
 
         Takes a class declared with ``@options``, a message class of any pool, or the name of a
         registered message type. Raises GraphConfigError for anything else.
@@ -133,7 +133,7 @@ class OptionsType(Generic[T]):
         return _extension(CALCULATOR_OPTIONS, self.full_name)
 
     def from_message(self, message: Message) -> T:
-        """The Python object for a message of this type."""
+        """Return the Python object for a message of this type."""
         schema = SCHEMAS.get(self.python_type)
         if schema is not None:
             return cast(T, schema.from_message(message))
@@ -179,7 +179,7 @@ def _resolve(options_type: Any) -> tuple[type[Any], MessageType]:
 
 
 def is_options_type(candidate: object) -> bool:
-    """True for a class declared with ``@options`` and for a protobuf message class."""
+    """Return True for a class declared with ``@options`` and for a protobuf message class."""
     from google.protobuf.message import Message
 
     return isinstance(candidate, type) and (candidate in SCHEMAS or issubclass(candidate, Message))
@@ -200,7 +200,7 @@ def find_options(node_config: Any, options_type: type[T]) -> T: ...
 @overload
 def find_options(node_config: Any, options_type: str) -> Any: ...
 def find_options(node_config: Any, options_type: Any) -> Any:
-    """The options of this type that a node gives, or the type's defaults.
+    """Return the options of this type that a node gives, or the type's defaults.
 
     ``node_config`` is a ``CalculatorGraphConfig.Node``; the type is given as for
     :meth:`OptionsType.of`. An extension in ``options`` counts alone, even an empty one;
@@ -219,7 +219,7 @@ def find_options(node_config: Any, options_type: Any) -> Any:
 
 
 def has_options(node_config: Any, options_type: type[Any] | str) -> bool:
-    """True if a node gives options of this type, in either place."""
+    """Return True if a node gives options of this type, in either place."""
     kind = OptionsType.of(options_type)
     return _extended(node_config.options, kind) is not None or any(
         type_name(held) == kind.full_name for held in node_config.node_options
@@ -231,7 +231,7 @@ def find_extension_options(extended: Any, options_type: type[T]) -> T: ...
 @overload
 def find_extension_options(extended: Any, options_type: str) -> Any: ...
 def find_extension_options(extended: Any, options_type: Any) -> Any:
-    """The options of this type in a ``MediaPipeOptions``, or the type's defaults.
+    """Return the options of this type in a ``MediaPipeOptions``, or the type's defaults.
 
     For options of executors, stream handlers, status handlers and graphs.
     """
@@ -288,7 +288,7 @@ def _not_options(kind: OptionsType[Any], value: object) -> PacketTypeError:
 
 
 def _extended(container: Any, kind: OptionsType[Any]) -> Message | None:
-    """The message of this type that extends ``container``, if it is set."""
+    """Return the message of this type that extends ``container``, if it is set."""
     extension = _extension(container.DESCRIPTOR.full_name, kind.full_name)
     if extension is None or not container.HasExtension(extension):
         return None
@@ -311,7 +311,7 @@ def _in_any(node_config: Any, kind: OptionsType[Any]) -> Message | None:
 
 
 def type_name(held: Any) -> str:
-    """The full name of the type that a ``google.protobuf.Any`` holds."""
+    """Return the full name of the type that a ``google.protobuf.Any`` holds."""
     name: str = held.type_url.rpartition("/")[2]
     return name
 

@@ -59,14 +59,14 @@ class Element:
     nested: type | None = None
 
     def numbers(self) -> dict[Enum, int]:
-        """The number of each member: its own value if all are integers, else 0, 1, 2..."""
+        """Return the number of each member: its own value if all are integers, else 0, 1, 2..."""
         members = list(self.enum) if self.enum is not None else []
         if all(type(member.value) is int and abs(member.value) < 2**31 for member in members):
             return {member: member.value for member in members}
         return {member: number for number, member in enumerate(members)}
 
     def read(self, raw: Any) -> Any:
-        """The Python value of a protobuf value."""
+        """Return the Python value of a protobuf value."""
         if self.nested is not None:
             return SCHEMAS[self.nested].from_message(raw)
         if self.enum is not None:
@@ -74,7 +74,7 @@ class Element:
         return raw
 
     def write(self, value: Any) -> Any:
-        """The protobuf value of a Python scalar or enum member."""
+        """Return the protobuf value of a Python scalar or enum member."""
         return self.numbers()[value] if self.enum is not None else value
 
 
@@ -112,7 +112,7 @@ class Schema:
     fields: tuple[FieldSchema, ...]
 
     def from_message(self, message: Message) -> Any:
-        """The instance that a message of this type stands for.
+        """Return the instance that a message of this type stands for.
 
         Fields that are not set keep the dataclass's defaults. Raises GraphConfigError when the
         class itself refuses the values.
@@ -273,7 +273,7 @@ def _refuse_bad_numbers(full_name: str, fields: list[FieldSchema]) -> None:
 
 
 def file_for(schema: Schema, extension_number: int) -> FileDescriptorProto:
-    """The file that holds the schema's message type and its extension ``ext``."""
+    """Return the file that holds the schema's message type and its extension ``ext``."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     package, _, name = schema.full_name.rpartition(".")
@@ -301,7 +301,7 @@ def file_for(schema: Schema, extension_number: int) -> FileDescriptorProto:
 
 
 def file_name(full_name: str) -> str:
-    """The name of the file under which the message type of a dataclass is registered."""
+    """Return the name of the file under which the message type of a dataclass is registered."""
     return f"graphrt/options/{full_name}.proto"
 
 
@@ -350,7 +350,7 @@ def _set_type(
 
 
 def default_text(field: FieldSchema) -> str | None:
-    """The default of a scalar as ``.proto`` files write it; None when there is none."""
+    """Return the default of a scalar as ``.proto`` files write it; None when there is none."""
     value = field.default
     if value is dataclasses.MISSING or value is None:
         return None

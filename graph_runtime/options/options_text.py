@@ -31,7 +31,7 @@ class OptionField(NamedTuple):
 
 
 def describe_options(options_type: type[Any] | str) -> list[OptionField]:
-    """The fields of a type of options, in the order of their declaration."""
+    """Return the fields of a type of options, in the order of their declaration."""
     kind = OptionsType.of(options_type)
     schema = SCHEMAS.get(kind.python_type)
     docs = (
@@ -87,7 +87,7 @@ def _type(field: FieldType) -> str:
 
 
 def _default(field: FieldType) -> str | None:
-    """The default of a field of a compiled message; only a declared one is worth showing."""
+    """Return the default of a field of a compiled message; only a declared one is worth showing."""
     if is_repeated(field) or field.message_type is not None or not field.has_default_value:
         return None
     if field.enum_type is not None:

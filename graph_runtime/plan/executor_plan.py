@@ -19,14 +19,14 @@ THREAD_POOL = "ThreadPoolExecutor"
 
 
 def is_reserved_executor_name(name: str) -> bool:
-    """True for names that graphs may not use."""
+    """Return True for names that graphs may not use."""
     return name in ("default", "gpu") or name.startswith("__")
 
 
 def plan_executors(
     config: Any, registry: Registry, provided: Collection[str] = ()
 ) -> dict[str, ExecutorPlan]:
-    """The executors by name; the default one, "", is always there.
+    """Return the executors by name; the default one, "", is always there.
 
     ``provided``: names of those that the application gives the graph itself.
 

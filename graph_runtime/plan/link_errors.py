@@ -12,7 +12,7 @@ from graph_runtime.plan.stall_check import sync_set_hint
 
 
 def no_output_producer(name: str, known: Iterable[str]) -> str:
-    """The finding for a graph output that no node writes."""
+    """Return the finding for a graph output that no node writes."""
     known = list(known)
     there = f"; its streams are {', '.join(known)}" if 0 < len(known) <= 12 else ""
     return (
@@ -22,7 +22,7 @@ def no_output_producer(name: str, known: Iterable[str]) -> str:
 
 
 def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> GraphError:
-    """The error for a node's input stream that no node or graph input writes."""
+    """Return the error for a node's input stream that no node or graph input writes."""
     remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."
     return GraphConfigError(
         f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
@@ -41,7 +41,7 @@ def defined_twice(name: str, maker: str | None) -> GraphError:
 
 
 def undeclared_executor(executor: str, node_name: str, known: Iterable[str]) -> GraphError:
-    """The error for a node on an executor that the graph does not declare."""
+    """Return the error for a node on an executor that the graph does not declare."""
     declaration = (
         f'executor {{ name: "{executor}" type: "ThreadPoolExecutor" options {{ '
         f"[mediapipe.ThreadPoolExecutorOptions.ext] {{ num_threads: 2 }} }} }}"

@@ -83,7 +83,7 @@ def _place(thing: object) -> str:
 
 
 def _is_reload(old: object, new: object) -> bool:
-    """True for the same definition imported again, as when a module is reloaded."""
+    """Return True for the same definition imported again, as when a module is reloaded."""
     return isinstance(old, type) and _place(old) == _place(new)
 
 
@@ -219,46 +219,46 @@ class Registry:
     # Finding --------------------------------------------------------------------------------------
 
     def find_calculator(self, name: str, package: str = "") -> type[Calculator] | None:
-        """The calculator that a graph of this package names, or None."""
+        """Return the calculator that a graph of this package names, or None."""
         found: type[Calculator] | None = self._find("_calculators", name, package)
         return found
 
     def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
-        """The subgraph that a graph of this package names, or None."""
+        """Return the subgraph that a graph of this package names, or None."""
         found: Subgraph | None = self._find("_subgraphs", name, package)
         return found
 
     def find_input_stream_handler(
         self, name: str, package: str = ""
     ) -> type[InputStreamHandler] | None:
-        """The input stream handler that a graph of this package names, or None."""
+        """Return the input stream handler that a graph of this package names, or None."""
         found: type[InputStreamHandler] | None = self._find("_handlers", name, package)
         return found
 
     def find_executor(self, name: str, package: str = "") -> ExecutorFactory | None:
-        """The executor type that a graph of this package names, or None."""
+        """Return the executor type that a graph of this package names, or None."""
         found: ExecutorFactory | None = self._find("_executors", name, package)
         return found
 
     def find_status_handler(self, name: str, package: str = "") -> Callable[..., None] | None:
-        """The status handler that a graph of this package names, or None."""
+        """Return the status handler that a graph of this package names, or None."""
         found: Callable[..., None] | None = self._find("_status_handlers", name, package)
         return found
 
     def calculators(self) -> dict[str, type[Calculator]]:
-        """All registered calculators by name, sorted, with the ones from entry points."""
+        """Return all registered calculators by name, sorted, with the ones from entry points."""
         self.load_all()
         inherited = self._parent.calculators() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._calculators}.items()))
 
     def subgraphs(self) -> dict[str, Subgraph]:
-        """All registered subgraphs by name."""
+        """Return all registered subgraphs by name."""
         self.load_all()
         inherited = self._parent.subgraphs() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._subgraphs}.items()))
 
     def resource_initializers(self) -> list[ResourceInitializer]:
-        """All resource initializers, in order of registration; of each type the first.
+        """Return all resource initializers, in order of registration; of each type the first.
 
         A family is missing until a graph names one of its nodes.
         """
@@ -288,12 +288,12 @@ class Registry:
         return hint
 
     def input_stream_handlers(self) -> list[str]:
-        """The names of all input stream handlers, sorted."""
+        """Return the names of all input stream handlers, sorted."""
         inherited = self._parent.input_stream_handlers() if self._parent is not None else []
         return sorted({*inherited, *self._handlers})
 
     def _failures(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The failures of entry points and of modules, here and in the parents."""
+        """Return the failures of entry points and of modules, here and in the parents."""
         points, modules = self._parent._failures() if self._parent is not None else ({}, {})
         return {**points, **self.failed_entry_points}, {**modules, **self.failed_modules}
 
@@ -437,12 +437,12 @@ def new_package(registry: Registry) -> str:
 
 
 def _owner_of(module: str) -> Registry | None:
-    """The registry of an isolated package; None for ordinary modules."""
+    """Return the registry of an isolated package; None for ordinary modules."""
     return _package_registries.get(module.partition(".")[0])
 
 
 def unknown_calculator(name: str, registry: Registry) -> NotFoundError:
-    """The error for a node whose type is not registered."""
+    """Return the error for a node whose type is not registered."""
     return NotFoundError(
         f"No registered object with name: {name.replace('.', '::')}; Unable to find Calculator "
         f'"{name}".{registry.names_like(name)}'

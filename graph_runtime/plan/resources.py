@@ -74,7 +74,7 @@ class ResourceSettings:
     progress: LoadProgress = field(default_factory=LoadProgress)
 
     def of(self, kind: type[T]) -> T:
-        """The settings of one family, see `FamilySettings.of`."""
+        """Return the settings of one family, see `FamilySettings.of`."""
         return self.families.of(kind)
 
 
@@ -91,7 +91,7 @@ class ResourceInitializer(Protocol):
     context_tags: Sequence[str]
 
     def matches(self, calculator: str) -> bool:
-        """True if nodes of this calculator type take their resource from ``tag``."""
+        """Return True if nodes of this calculator type take their resource from ``tag``."""
 
     async def make(self, node: NodePlan, settings: ResourceSettings) -> NodeResource:
         """Make the resource of a node, ready for use.
@@ -180,7 +180,7 @@ class GraphResources:
         return next((r.unavailable_reason for r in self.resources if r.unavailable_reason), "")
 
     def of_node(self, name: str) -> tuple[NodeResource, ...]:
-        """The resources of the node of that name, of all tags."""
+        """Return the resources of the node of that name, of all tags."""
         return tuple(each[name] for each in self.side_packets.values() if name in each)
 
     def keep(self) -> KeptResources:
@@ -204,7 +204,7 @@ class InitializerSource(Protocol):
     """The part of a registry that the making of resources needs."""
 
     def resource_initializers(self) -> Sequence[ResourceInitializer]:
-        """All resource initializers, in order of registration."""
+        """Return all resource initializers, in order of registration."""
 
 
 async def make_resources(

@@ -23,7 +23,7 @@ _IMMEDIATE = (
 
 
 def sync_set_hint(tag: str, index: int) -> str:
-    """The text that puts an input into a sync set of its own."""
+    """Return the text that puts an input into a sync set of its own."""
     return _SYNC_SET.format(f"{tag}:{index}")
 
 
@@ -35,7 +35,7 @@ def stall_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
 
 
 def has_path(plan: ValidatedGraph, start: str, end: str, *, without: Collection[str] = ()) -> bool:
-    """True if packets of the stream ``start`` can lead to packets of the stream ``end``.
+    """Return True if packets of the stream ``start`` can lead to packets of the stream ``end``.
 
     ``without``: names of nodes that may not be on the way.
 
@@ -164,7 +164,7 @@ class _Check:
         return silent
 
     def _loop(self, node: NodePlan, back_edge: str) -> list[NodePlan]:
-        """The nodes on all paths from ``node`` back to its input; empty if there is none."""
+        """Return the nodes on all paths from ``node`` back to its input; empty if there is none."""
         plan = self._plan
         reached = self._reach(node.node_id, forward=True)
         end = plan.producers[back_edge]
@@ -217,5 +217,5 @@ def _settles(node: NodePlan, silent: set[str]) -> bool:
 
 
 def _starts_silent(node: NodePlan) -> bool:
-    """True if a node certainly sends and settles nothing before its first input."""
+    """Return True if a node certainly sends and settles nothing before its first input."""
     return node.calculator_class.open is Calculator.open and not node.is_source

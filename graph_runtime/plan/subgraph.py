@@ -42,7 +42,7 @@ class SubgraphContext:
     @overload
     def options(self, options_type: str) -> Any: ...
     def options(self, options_type: Any) -> Any:
-        """The node's options by class, or by the full name of a message type."""
+        """Return the node's options by class, or by the full name of a message type."""
         return options_of_node(self.node, options_type)
 
 
@@ -100,7 +100,7 @@ class SubgraphSource(Protocol):
     """The part of a registry that expansion needs."""
 
     def find_subgraph(self, name: str, package: str = "") -> Subgraph | None:
-        """The subgraph that a node type names, looked up from ``package`` outwards."""
+        """Return the subgraph that a node type names, looked up from ``package`` outwards."""
 
 
 @dataclass
@@ -159,7 +159,7 @@ def expand_subgraphs(
 
 
 def _expand_one(node: Any, name: str, subgraph: Subgraph, services: Mapping[str, Any]) -> Any:
-    """The config of one subgraph node, with names prefixed and connected."""
+    """Return the config of one subgraph node, with names prefixed and connected."""
     if (
         node.source_layer
         or node.buffer_size_hint

@@ -122,7 +122,7 @@ class InputStream:
         return before - len(queue)
 
     def min_among_latest(self, count: int) -> int:
-        """The earliest timestamp of the newest ``count`` packets, UNSET when empty."""
+        """Return the earliest timestamp of the newest ``count`` packets, UNSET when empty."""
         queue = self.queue
         return queue[-min(count, len(queue))].time if queue else ts.UNSET
 

@@ -58,7 +58,7 @@ class OutputStream:
         self.observers = []
 
     def bound_after_call(self, shard: OutputStreamShard, time: int) -> int:
-        """The bound that a call at input timestamp ``time`` leads to; UNSET for no change.
+        """Return the bound that a call at input timestamp ``time`` leads to; UNSET for no change.
 
         MediaPipe ``output_stream_manager.cc`` ComputeOutputTimestampBound.
         """

@@ -191,7 +191,7 @@ def _base(url: str) -> str:
 
 
 async def _only_model(session: aiohttp.ClientSession, base: str) -> str:
-    """The name of the one model that the server has."""
+    """Return the name of the one model that the server has."""
     root = base.removesuffix(CHAT).removesuffix(COMPLETIONS)
     try:
         async with session.get(f"{root}/models") as response:

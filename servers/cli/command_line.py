@@ -235,7 +235,7 @@ def _execute(argv: Sequence[str] | None) -> int:
 
 
 def _is_output_broken() -> bool:
-    """True if standard output takes no text."""
+    """Return True if standard output takes no text."""
     try:
         sys.stdout.write("\n")  # what could not be written may be gone from the buffer
         sys.stdout.flush()

@@ -62,7 +62,7 @@ def _list_as_model_server(args: argparse.Namespace) -> int:
 
 
 def served_directories(root: Path) -> Iterator[Path]:
-    """The directories below one that a server can serve, as relative paths.
+    """Yield the directories below one that a server can serve, as relative paths.
 
     They are those with a graph.pbtxt, a model of a hub, or folders of versions with models.
     """

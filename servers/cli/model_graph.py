@@ -35,7 +35,7 @@ def graph_of_model(task: Task, path: Path, directory: Path, options: Mapping[str
 
 
 def task_options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options that were given by flag, by the names of the task's fields.
+    """Return the options that were given by flag, by the names of the task's fields.
 
     Raises:
         CommandFailed: one is another task's, or its value cannot be used.

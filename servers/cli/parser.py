@@ -87,7 +87,7 @@ class CommandParser(argparse.ArgumentParser):
             add(self)
 
     def flags(self) -> list[str]:
-        """All flags that the command takes."""
+        """Return all flags that the command takes."""
         self._complete()
         return [
             flag

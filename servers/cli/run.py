@@ -122,7 +122,7 @@ class VideoRun:
 
 
 def _image_input(plan: ValidatedGraph) -> str:
-    """The graph's only input stream, or the only one of images."""
+    """Return the graph's only input stream, or the only one of images."""
     inputs = list(plan.graph_inputs)
     found = inputs
     if len(inputs) > 1:

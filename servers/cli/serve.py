@@ -430,7 +430,7 @@ def _state(servable: Servable) -> str:
 
 
 def _answers_http(servable: Servable) -> bool:
-    """True if the servable answers HTTP requests of a task, such as chats."""
+    """Return True if the servable answers HTTP requests of a task, such as chats."""
     return servable.state is ServableState.AVAILABLE and servable.http_role is not None
 
 

@@ -50,7 +50,7 @@ _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
 
 
 def is_plain_model(path: Path) -> bool:
-    """True if the path is a model's file, or a directory with folders of versions."""
+    """Return True if the path is a model's file, or a directory with folders of versions."""
     return (
         path.suffix in SUFFIXES and path.is_file() if not path.is_dir() else bool(versions_in(path))
     )

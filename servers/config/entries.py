@@ -463,7 +463,7 @@ class ModelEntry:
 
 
 def is_remote(path: str) -> bool:
-    """True if a path is that of a store elsewhere."""
+    """Return True if a path is that of a store elsewhere."""
     return path.startswith(_REMOTE)
 
 

@@ -98,7 +98,7 @@ class MetricsConfig:
     metrics_list: tuple[str, ...] = ()
 
     def shows(self, family: str) -> bool:
-        """True if this family of OpenVINO Model Server's is published."""
+        """Return True if this family of OpenVINO Model Server's is published."""
         return family in (self.metrics_list or DEFAULT)
 
 
@@ -583,7 +583,7 @@ class _Reading:
                 models[entry.name] = self.model_of(item, where, document)
 
     def _is_graph(self, item: Mapping[str, Any], entry: GraphEntry) -> bool:
-        """True if this entry of ``model_config_list`` is a graph."""
+        """Return True if this entry of ``model_config_list`` is a graph."""
         return "graph_path" in item or self.seen.is_file(entry.graph_path)
 
     def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:

@@ -327,7 +327,7 @@ class DataPlane(Protocol):
     # KServe ---------------------------------------------------------------------------------------
 
     def is_model_ready(self, model: str, version: str = "") -> bool:
-        """True if the model would answer now. Raises only `NotFoundError`."""
+        """Return True if the model would answer now. Raises only `NotFoundError`."""
 
     async def metadata(self, model: str, version: str = "") -> ModelMetadata:
         """Return the metadata of a model. One that loads on demand is loaded for it once."""

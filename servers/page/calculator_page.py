@@ -161,7 +161,7 @@ def _entries(entries: Iterable[str]) -> Iterable[tuple[tuple[str, int], str]]:
 
 
 def _is_inherited(calculator: type[Calculator], method: str) -> bool:
-    """True if the class does not override this class method of `Calculator`."""
+    """Return True if the class does not override this class method of `Calculator`."""
     return getattr(calculator, method).__func__ is getattr(Calculator, method).__func__
 
 

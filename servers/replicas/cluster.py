@@ -514,7 +514,7 @@ class RayCluster:
         )
 
     def is_loss(self, error: BaseException) -> bool:
-        """True if an error of a call says that its replica is gone."""
+        """Return True if an error of a call says that its replica is gone."""
         return isinstance(error, self._ray.exceptions.RayActorError)
 
 

@@ -395,7 +395,7 @@ class GraphDefinition:
         }
 
     def holds(self, node: NodePlan) -> bool:
-        """True if the node belongs to the loaded graph. Safe in any thread."""
+        """Return True if the node belongs to the loaded graph. Safe in any thread."""
         graph = self.graph
         return graph is not None and any(each is node for each in graph.plan.nodes)
 
@@ -404,7 +404,7 @@ class GraphDefinition:
         return [index_entry(self.name, VERSION, self.state, self.reason, self.unavailable_reason)]
 
     def is_ready(self, version: str) -> bool:
-        """True if the graph would answer now.
+        """Return True if the graph would answer now.
 
         Raises:
             NotFoundError: the loaded graph has no such version.

@@ -381,7 +381,7 @@ class LoadedGraph:
     # KServe ---------------------------------------------------------------------------------------
 
     def is_ready(self, version: str = "") -> bool:
-        """True if the graph would answer now.
+        """Return True if the graph would answer now.
 
         Raises:
             NotFoundError: the version is not 1, nor "" or "0", which stand for it.

@@ -464,7 +464,7 @@ class ModelRepository:
         return [self._slots[name] for name in self._adapted if name in self._slots]
 
     def _is_before(self, one: str, other: str) -> bool:
-        """True if the configuration names ``one`` before ``other``."""
+        """Return True if the configuration names ``one`` before ``other``."""
         return next(name for name in self._slots if name in (one, other)) == one
 
     async def _looked_before(self, asker: str) -> None:

@@ -72,7 +72,7 @@ def import_failure(error: BaseException, path: Path) -> ImportFailure:
 
 
 def _is_machinery(filename: str) -> bool:
-    """True for files of the import machinery."""
+    """Return True for files of the import machinery."""
     own = os.path.dirname(__file__) + os.sep
     return filename.startswith(own) or f"{os.sep}importlib{os.sep}" in filename
 
@@ -162,7 +162,7 @@ def _importer(package: str) -> Callable[..., Any]:
 
 
 def _has(package: str, name: str) -> bool:
-    """True if the directories of the package have a module of this name."""
+    """Return True if the directories of the package have a module of this name."""
     if f"{package}.{name}" in sys.modules:
         return True
     holder = sys.modules.get(package)
@@ -331,7 +331,7 @@ class SharedModules:
         return self._digest
 
     def is_outdated(self, paths: tuple[Path, ...]) -> bool:
-        """True if the modules have changed since they were imported."""
+        """Return True if the modules have changed since they were imported."""
         return WatchedFiles(folders=self._all(paths)).digest() != self._digest
 
     def import_again(self, paths: tuple[Path, ...]) -> None:

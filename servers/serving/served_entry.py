@@ -164,13 +164,13 @@ class ServedEntry:
     # Replacing ------------------------------------------------------------------------------------
 
     def is_outdated(self) -> bool:
-        """True if `begin_refreshing` would change anything. Reads files: for a thread."""
+        """Return True if `begin_refreshing` would change anything. Reads files: for a thread."""
         if self.is_busy or self._refreshing:
             return False
         return (self.rejected or self.servable).is_outdated()
 
     def is_overwritten(self) -> bool:
-        """True if files of a plain model's loaded version have changed. For a thread."""
+        """Return True if files of a plain model's loaded version have changed. For a thread."""
         old = self.servable
         if self.is_busy or self._refreshing or not isinstance(old, ModelDefinition):
             return False

@@ -93,7 +93,7 @@ def _ssd(options: messages.SsdAnchorsCalculatorOptions) -> Iterator[Any]:
 
 
 def _boxes(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> list[_Box]:
-    """The boxes of each cell of one layer."""
+    """Return the boxes of each cell of one layer."""
     scale = _scale(options, layer)
     if layer == 0 and options.reduce_boxes_in_lowest_layer:
         shapes = [(0.1, 1.0), (scale, 2.0), (scale, 0.5)]
@@ -107,7 +107,7 @@ def _boxes(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> list[_B
 
 
 def _scale(options: messages.SsdAnchorsCalculatorOptions, layer: int) -> float:
-    """The size of a layer's boxes, as a fraction of the image."""
+    """Return the size of a layer's boxes, as a fraction of the image."""
     low, high, count = options.min_scale, options.max_scale, len(options.strides)
     if count == 1:
         return float(low + high) * 0.5

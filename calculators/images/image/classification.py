@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def only_tensor(tensors: list[Any]) -> Floats:
-    """The one tensor of a classifier.
+    """Return the one tensor of a classifier.
 
     Raises:
         ImageError: there is not exactly one, or its elements are not float32.
@@ -45,7 +45,7 @@ def classification_list(
     top_k: int,
     is_sorted: bool,
 ) -> Any:
-    """The classes with their scores.
+    """Return the classes with their scores.
 
     Args:
         scores: one per class, or with ``is_binary`` the probability of the first of two.

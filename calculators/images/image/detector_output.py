@@ -107,7 +107,7 @@ class BoxDecoding:
 def top_classes(
     raw: Floats, allowed: npt.NDArray[np.bool_], *, sigmoid: bool, clipping: float | None
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """The highest score of each box and its class, -1 where no class is allowed.
+    """Return the highest score of each box and its class, -1 where no class is allowed.
 
     Args:
         raw: (n, classes).
@@ -175,7 +175,7 @@ def allowed_classes(
 
 
 def float_tensor(tensors: list[Any], index: int, name: str) -> Floats:
-    """The tensor at ``index``, of float32.
+    """Return the tensor at ``index``, of float32.
 
     Raises:
         ImageError: it is of another type.
@@ -190,7 +190,7 @@ def float_tensor(tensors: list[Any], index: int, name: str) -> Floats:
 
 
 def shaped(tensor: Floats, shape: tuple[int, ...], name: str) -> Floats:
-    """The tensor reshaped to ``shape``; its own shape may have leading ones.
+    """Return the tensor reshaped to ``shape``; its own shape may have leading ones.
 
     Raises:
         ImageError: it has another shape.
@@ -251,7 +251,7 @@ class DetectorOutput:
     _anchors: Floats | None = None
 
     def detections(self, tensors: list[Any]) -> list[Any]:
-        """The detections in the tensors, as mediapipe.Detection messages.
+        """Return the detections in the tensors, as mediapipe.Detection messages.
 
         Raises:
             ImageError: number, type or shape of the tensors differ from the options.
@@ -315,7 +315,7 @@ class DetectorOutput:
         )
 
     def _anchors_of(self, tensors: list[Any]) -> Floats:
-        """The anchors of the first tensors, for the whole run, as in MediaPipe."""
+        """Return the anchors of the first tensors, for the whole run, as in MediaPipe."""
         if self._anchors is None:
             if len(tensors) == 3:
                 found = float_tensor(tensors, self.order.anchors, "anchors")

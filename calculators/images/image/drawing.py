@@ -119,7 +119,7 @@ class DetectionsToRenderDataCalculator(Calculator):
         return annotation
 
     def _texts(self, detection: Any) -> list[str]:
-        """The lines at the top of the box."""
+        """Return the lines at the top of the box."""
         ids, names, scores = (
             list(detection.label_id),
             list(detection.label),
@@ -150,7 +150,7 @@ def _detections(cc: CalculatorContext) -> Iterator[Any]:
 
 
 def _shown(score: float) -> str:
-    """The score as text, rounded to two digits."""
+    """Return the score as text, rounded to two digits."""
     hundredths = np.floor(np.float32(score) * np.float32(100) + np.float32(0.5))
     return f"{float(hundredths / np.float32(100)):.6g}"
 
@@ -212,7 +212,7 @@ def draw_gradient(
 
 
 def _pixels(start: Point, end: Point) -> tuple[tuple[Ints, Ints], tuple[int, int]]:
-    """The pixels of a line as 4-connected neighbours, and its direction along both axes.
+    """Return the pixels of a line as 4-connected neighbours, and its direction along both axes.
 
     OpenCV's ``LineIterator`` visits the same pixels.
     """
@@ -401,7 +401,7 @@ class Canvas:
         return start, self._place(line.x_end, line.y_end, line.normalized)
 
     def _place(self, x: float, y: float, is_normal: bool) -> Point:
-        """The point in pixels."""
+        """Return the point in pixels."""
         if is_normal:
             return _rounded(x * self._width), _rounded(y * self._height)
         return _cut(x), _cut(y)
@@ -416,7 +416,7 @@ def _thickness(value: float) -> int:
 
 
 def _rounded(value: float) -> int:
-    """The nearest integer, halves away from zero."""
+    """Return the nearest integer, halves away from zero."""
     return _cut(math.copysign(math.floor(abs(_finite(value)) + 0.5), value))
 
 
@@ -431,14 +431,14 @@ def _finite(value: float) -> float:
 
 
 def _whole(point: tuple[float, float]) -> Point:
-    """The point in whole pixels, rounded as OpenCV does: halves to even."""
+    """Return the point in whole pixels, rounded as OpenCV does: halves to even."""
     return round(point[0]), round(point[1])
 
 
 def _turned(
     left: int, top: int, right: int, bottom: int, rotation: float
 ) -> list[tuple[float, float]]:
-    """The corners: bottom left, top left, top right, bottom right, before the rotation."""
+    """Return the corners: bottom left, top left, top right, bottom right, before the rotation."""
     x, y = (left + right) / 2, (top + bottom) / 2
     half = ((right - left) / 2, (bottom - top) / 2)
     a, b = math.sin(_finite(rotation)), math.cos(rotation)

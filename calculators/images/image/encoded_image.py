@@ -105,7 +105,7 @@ def decode_image(
     apply_orientation: bool = True,
     limits: ImageLimits = DEFAULT_LIMITS,
 ) -> ImageFrame:
-    """The image that a JPEG or PNG holds: gray, RGB or (of a PNG) RGBA, 8 or 16 bits.
+    """Return the image that a JPEG or PNG holds: gray, RGB or (of a PNG) RGBA, 8 or 16 bits.
 
     Args:
         content: the file's bytes.
@@ -154,7 +154,7 @@ def _check_scans(content: bytes | memoryview, pixels: int, limits: ImageLimits) 
 
 
 def encode_image(frame: ImageFrame, *, quality: int, kind: str = "JPEG") -> bytes:
-    """The image as a JPEG of ``quality`` 0 to 100, or as a "PNG".
+    """Return the image as a JPEG of ``quality`` 0 to 100, or as a "PNG".
 
     Raises:
         ImageError: ``kind`` cannot hold the image's format.

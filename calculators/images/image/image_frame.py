@@ -93,7 +93,7 @@ _SIZES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def format_of(dtype: np.dtype[Any], channels: int) -> ImageFormat:
-    """The format of an array of shape (height, width, channels).
+    """Return the format of an array of shape (height, width, channels).
 
     Raises:
         ImageError: no format has such pixels.
@@ -150,7 +150,7 @@ class ImageFrame:
 
     @classmethod
     def of_tensor(cls, array: npt.NDArray[Any]) -> ImageFrame:
-        """The image in a tensor of shape (height, width, channels).
+        """Return the image in a tensor of shape (height, width, channels).
 
         8 bits: GRAY8, SRGB, SRGBA. 16 bits: GRAY16, SRGB48, SRGBA64. float32 with 1, 2 or 4
         channels: VEC32F1, VEC32F2, VEC32F4.
@@ -216,7 +216,7 @@ class ImageFrame:
 
 
 def _checked(image_format: ImageFormat, data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array as (height, width, channels)."""
+    """Return the array as (height, width, channels)."""
     channels = image_format.channels
     pixels = data[:, :, np.newaxis] if data.ndim == 2 and channels == 1 else data
     if pixels.ndim != 3 or pixels.shape[2] != channels:

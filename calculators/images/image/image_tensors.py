@@ -37,12 +37,12 @@ class Region:
 
     @classmethod
     def whole(cls, width: int, height: int) -> Region:
-        """The whole image, of ``width`` by ``height`` pixels."""
+        """Return the whole image, of ``width`` by ``height`` pixels."""
         return cls(0.5 * width, 0.5 * height, width, height)
 
     @classmethod
     def of(cls, rect: Any, width: int, height: int) -> Region:
-        """The region of a mediapipe.NormalizedRect in an image of that size, in pixels.
+        """Return the region of a mediapipe.NormalizedRect in an image of that size, in pixels.
 
         Raises:
             ImageError: the rectangle has no area, or its numbers are not finite.
@@ -157,7 +157,7 @@ class RegionSampler:
 
 
 def _part(image: Image, corners: npt.NDArray[np.float32]) -> tuple[Image, int, int]:
-    """The part of an image that a region needs, and the part's left and top."""
+    """Return the part of an image that a region needs, and the part's left and top."""
     ends = [each.tolist() for each in (corners.min(axis=0), corners.max(axis=0))]
     slices, first = [], []
     for low, high, most in zip(*ends, image.shape[1::-1], strict=True):
@@ -445,7 +445,7 @@ class OpenVINOConverterCalculator(Calculator):
 
 
 def _range(options: Any) -> tuple[np.float32, np.float32] | None:
-    """The values of 0 and 255 in the tensor; None to leave the image unchanged."""
+    """Return the values of 0 and 255 in the tensor; None to leave the image unchanged."""
     if not options.enable_normalization:
         return None
     if options.use_custom_normalization:

@@ -20,7 +20,7 @@ class Label(NamedTuple):
 
 
 def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
-    """The labels of a text file with one per line; the first has id 0.
+    """Return the labels of a text file with one per line; the first has id 0.
 
     A relative path is searched beside the graph, then in the working directory.
 
@@ -76,7 +76,7 @@ def with_label_file(
 
 
 def label_items(items: Any) -> dict[int, Label]:
-    """The labels of a field ``map<int64, LabelMapItem>``."""
+    """Return the labels of a field ``map<int64, LabelMapItem>``."""
     return {
         number: Label(item.name, item.display_name if item.HasField("display_name") else None)
         for number, item in items.items()

@@ -161,7 +161,7 @@ class NonMaxSuppressionCalculator(Calculator):
         return found[: self._limit(len(found))]
 
     def _best(self, detections: list[Any], size: tuple[int, int] | None) -> list[Any]:
-        """The detections without those that overlap better ones."""
+        """Return the detections without those that overlap better ones."""
         options = self.options
         tops = [(_top(detection), detection) for detection in detections if _is_labelled(detection)]
         scores = np.array([detection.score[top] for top, detection in tops], np.float32)
@@ -194,7 +194,7 @@ class NonMaxSuppressionCalculator(Calculator):
         return found
 
     def _apart(self, boxes: npt.NDArray[np.float32], limit: int) -> list[int]:
-        """The places of the boxes that stay, the best first."""
+        """Return the places of the boxes that stay, the best first."""
         options = self.options
         kept: list[int] = []
         most = np.float32(options.min_suppression_threshold)
@@ -223,7 +223,7 @@ def _is_labelled(detection: Any) -> bool:
 
 
 def _top(detection: Any) -> int:
-    """The place of the highest score."""
+    """Return the place of the highest score."""
     scores = list(detection.score)
     return scores.index(max(scores))
 

@@ -10,7 +10,7 @@ from graph_runtime import Code, GraphError
 
 @cache
 def opencv() -> Any:
-    """The module ``cv2``.
+    """Return the module ``cv2``.
 
     Raises:
         GraphError: it is not installed (FAILED_PRECONDITION).

@@ -118,5 +118,5 @@ def _resized(
 
 
 def _rounded(value: Any) -> int:
-    """The nearest whole number, halves up; ``value`` is not negative."""
+    """Return the nearest whole number, halves up; ``value`` is not negative."""
     return math.floor(float(value) + 0.5)

@@ -25,7 +25,7 @@ _DATA: Final = re.compile(r"\s*data:", re.IGNORECASE)
 
 
 def base64_of(url: str) -> bytes | None:
-    """The Base64 of a data URI, or of an image alone; None where ``url`` is something else.
+    """Return the Base64 of a data URI, or of an image alone; None where ``url`` is something else.
 
     Raises:
         ValueError: ``url`` is a data URI without Base64.

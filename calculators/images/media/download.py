@@ -121,7 +121,7 @@ async def download(
 
 
 def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
-    """The parsed address, exactly as it will be connected to."""
+    """Return the parsed address, exactly as it will be connected to."""
     try:
         url = URL(text) if base is None else base.join(URL(text))
         host, port = url.host, url.port
@@ -177,12 +177,12 @@ async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
 
 
 def _is_written_as_number(host: str) -> bool:
-    """True for a host that aiohttp takes for an address without asking the resolver."""
+    """Return True for a host that aiohttp takes for an address without asking the resolver."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
 def _may_connect(text: str, rules: MediaRules) -> bool:
-    """True for an address of the internet, and for one that the list itself names.
+    """Return True for an address of the internet, and for one that the list itself names.
 
     Addresses in unusual forms, such as 2130706433 or 127.1, which the system understands too, are
     refused.

@@ -73,11 +73,11 @@ class MediaRules:
         return self.allowed_media_domains == (EVERY_HOST,)
 
     def allows_host(self, host: str) -> bool:
-        """True if the list allows a host. Hosts are compared as a whole, ignoring case."""
+        """Return True if the list allows a host. Hosts are compared as a whole, ignoring case."""
         return self.allows_every_host or self.names(host)
 
     def names(self, host: str) -> bool:
-        """True if the list has exactly this host or address."""
+        """Return True if the list has exactly this host or address."""
         wanted = host.casefold().removesuffix(".")
         return any(wanted == each.casefold() for each in self.allowed_media_domains)
 

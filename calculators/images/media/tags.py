@@ -48,7 +48,7 @@ def is_tag(text: str) -> bool:
 
 
 def without_tags(prompt: str) -> str:
-    """The prompt's text without tags."""
+    """Return the prompt's text without tags."""
     return _TAG.sub("", prompt)
 
 

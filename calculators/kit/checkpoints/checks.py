@@ -329,7 +329,7 @@ def _needed_once(file: GgufFile, decoder: Decoder) -> Iterator[str]:
 
 
 def _has_parts(file: GgufFile) -> bool:
-    """True if a Gemma 4 has embeddings for each layer."""
+    """Return True if a Gemma 4 has embeddings for each layer."""
     return "per_layer_token_embd.weight" in file.tensors or "blk.0.inp_gate.weight" in file.tensors
 
 

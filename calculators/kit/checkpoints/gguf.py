@@ -257,7 +257,7 @@ class Metadata:
         return value
 
     def length(self, key: str) -> int | None:
-        """The length of a list; None: the value is absent or no list."""
+        """Return the length of a list; None: the value is absent or no list."""
         value = self._values.get(key)
         return value.count if isinstance(value, _List) else None
 

@@ -407,7 +407,7 @@ class MatrixForm(NamedTuple):
 
 
 def is_large(tensor: GgufTensor) -> bool:
-    """True if a tensor has the narrow form of *scaled*, if its type has one.
+    """Return True if a tensor has the narrow form of *scaled*, if its type has one.
 
     Joined parts of a product are large together, so half as much is enough for one of them.
     """

@@ -392,7 +392,7 @@ class Weights:
         return y
 
     def _is_scale(self, name: str) -> bool:
-        """True if a tensor is the scale of a whole matrix, as NVFP4 has it."""
+        """Return True if a tensor is the scale of a whole matrix, as NVFP4 has it."""
         tensor = self._file.tensors.get(name)
         return tensor is not None and tensor.weights == 1
 

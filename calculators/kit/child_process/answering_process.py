@@ -124,7 +124,7 @@ def _run(
 
 
 def failure_reason(error: Exception) -> str:
-    """The reason of an error, for the client."""
+    """Return the reason of an error, for the client."""
     if isinstance(error, MemoryError):
         return "the request needs too much memory"
     if isinstance(error, RecursionError):

@@ -129,7 +129,7 @@ class ClientOrder(Generic[WorkT]):
         self._ends: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """The number of waiting pieces of work."""
+        """Return the number of waiting pieces of work."""
         return self._count
 
     def put(self, work: WorkT) -> None:
@@ -280,7 +280,7 @@ class FairTurns:
         self._new_cost = 0.0
 
     def __len__(self) -> int:
-        """The number of waiting pieces of work."""
+        """Return the number of waiting pieces of work."""
         return len(self._waiting)
 
     @asynccontextmanager

@@ -24,7 +24,7 @@ class FramingError(Exception):
 
 
 def framed(*pieces: Piece) -> list[Piece]:
-    """The buffers to send for a message in pieces, its length first.
+    """Return the buffers to send for a message in pieces, its length first.
 
     Long pieces are not copied.
     """
@@ -59,7 +59,7 @@ class FrameBuffer:
         self._filled = 0
 
     def room(self, sizehint: int = -1) -> memoryview:
-        """The buffer for the next bytes; never empty. Report their number to `received`.
+        """Return the buffer for the next bytes; never empty. Report their number to `received`.
 
         ``sizehint``: as in `asyncio.BufferedProtocol.get_buffer`; it has no effect.
         """

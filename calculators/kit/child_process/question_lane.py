@@ -112,7 +112,7 @@ class QuestionLane(SupervisedProcess[ReadyT]):
         return self._question is None and not len(self._turns)
 
     async def ask(self, body: bytes, expected: float) -> Any:
-        """The answer to an encoded question; ``expected``: as in `FairTurns.turn`.
+        """Return the answer to an encoded question; ``expected``: as in `FairTurns.turn`.
 
         A question whose asker leaves is not put to the process, if it has not been.
 

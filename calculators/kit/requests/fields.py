@@ -31,14 +31,14 @@ def body_object(value: object) -> dict[str, Any]:
 
 
 def invalid(path: str, why: str) -> RequestError:
-    """The error for a member with a wrong value; ``why`` completes the sentence."""
+    """Return the error for a member with a wrong value; ``why`` completes the sentence."""
     return RequestError(
         f'Invalid value for "{path}": {why}', param=path, detail=without_values(why)
     )
 
 
 def missing(path: str, hint: str = "") -> RequestError:
-    """The error for a required member that is missing."""
+    """Return the error for a required member that is missing."""
     return RequestError(
         f'Missing required member "{path}"' + (f": {hint}" if hint else ""),
         param=path,
@@ -47,12 +47,12 @@ def missing(path: str, hint: str = "") -> RequestError:
 
 
 def wrong_type(path: str, expected: str, value: object) -> RequestError:
-    """The error for a member of another JSON type; ``expected`` has its article."""
+    """Return the error for a member of another JSON type; ``expected`` has its article."""
     return invalid(path, f"expected {expected}, got {describe(value)}")
 
 
 def above(path: str, value: float, maximum: float) -> RequestError:
-    """The error of a number that is too large."""
+    """Return the error of a number that is too large."""
     return invalid(path, f"{describe(value)} is above the maximum {maximum}")
 
 

@@ -50,7 +50,7 @@ class Reader(Protocol):
         """
 
     def schema(self, about: str) -> Schema:
-        """The JSON schema of the values; ``about`` is its description, "" for none."""
+        """Return the JSON schema of the values; ``about`` is its description, "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Member:
     beside: Schema = field(default_factory=dict)
 
     def schema(self) -> Schema:
-        """The JSON schema of its values; null is among them unless it is required."""
+        """Return the JSON schema of its values; null is among them unless it is required."""
         described = {**self.reader.schema(self.about), **self.keywords}
         allows_null = self.standing is not Standing.HONOURED or described.keys() <= {"description"}
         return described if self.is_required or allows_null else nullable(described)
@@ -384,7 +384,7 @@ def _dropped(value: Any, path: str) -> None:
 
 
 def table(*members: Member | Iterable[Member] | Members) -> dict[str, Member]:
-    """The members by name; later ones replace earlier ones of the same name."""
+    """Return the members by name; later ones replace earlier ones of the same name."""
     made: dict[str, Member] = {}
     for each in members:
         if isinstance(each, Member):
@@ -566,7 +566,7 @@ def _one_slip(name: str, known: str) -> bool:
 
 
 def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> RequestError:
-    """The error of a member that is not known, with the known names that are nearest."""
+    """Return the error of a member that is not known, with the known names that are nearest."""
     short = name[:_SHOWN]
     place = f"{path}.{short}" if path else short
     about = f"; {hint}" if hint else ""

@@ -98,7 +98,7 @@ def values(allowed: Iterable[int]) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """The values of a schema, or null."""
+    """Return the values of a schema, or null."""
     kind = schema.get("type")
     if kind == "null" or schema.keys() <= {"description"}:
         return schema
@@ -114,7 +114,7 @@ def nullable(schema: Schema) -> Schema:
 
 
 def nullable_members(members: Members, *, required: Sequence[str] = ()) -> dict[str, Schema]:
-    """All but the required ones may be null, which is as good as absent."""
+    """Return the members; all but the required ones may be null, which counts as absent."""
     return {
         name: schema if name in required else nullable(schema) for name, schema in members.items()
     }

@@ -457,7 +457,7 @@ class AnswerCache:
     def is_repeatable(
         self, request: GenerationRequest, sampling: ResolvedSampling | None = None
     ) -> bool:
-        """True if the model would answer the request in the same way again.
+        """Return True if the model would answer the request in the same way again.
 
         ``sampling``: of the answer, once it has begun. Before, the defaults of the model are those
         that the last answer showed.

@@ -139,11 +139,11 @@ class ModelRoute:
         return tuple(self._tests)
 
     def takes(self, request: GenerationRequest, label: str) -> bool:
-        """True if all conditions hold. ``label``: see `RouterCalculator`; "" without one."""
+        """Return True if all conditions hold. ``label``: see `RouterCalculator`; "" without one."""
         return all(test(request, label) for test in self._tests.values())
 
     def has_room(self, model: LanguageModel | None) -> bool:
-        """True unless the model of the route is down, or has as many requests as it may."""
+        """Return True unless the model of the route is down, or has as many requests as it may."""
         if model is None:
             return True
         if model.unavailable_reason:

@@ -140,7 +140,7 @@ def load_functions(module_names: Sequence[str], rules: PathRules) -> list[Functi
 
 
 def result_text(value: Any) -> str:
-    """The text of a function's result for the model: text as it is, everything else as JSON.
+    """Return the text of a function's result for the model: text as it is, everything else as JSON.
 
     Raises:
         TypeError: the result has no JSON form.
@@ -220,7 +220,7 @@ def _described(kind: Any) -> Any:
 
 
 def _schema(arguments: type) -> dict[str, Any]:
-    """The JSON schema of the arguments, which is an object with its members at the top."""
+    """Return the JSON schema of the arguments, which is an object with its members at the top."""
     (reference,), components = msgspec.json.schema_components(
         [arguments], schema_hook=_schema_of, ref_template="#/$defs/{name}"
     )

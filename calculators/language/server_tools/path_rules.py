@@ -35,7 +35,7 @@ class PathRules:
         self._patterns = tuple(argument_patterns)
 
     def resolve(self, text: str, argument: str) -> Path:
-        """The absolute path that an argument means; ``argument``: its name, if it is known.
+        """Return the absolute path that an argument means; ``argument``: its name, if it is known.
 
         Raises:
             PathRefused: it is not allowed.
@@ -89,7 +89,7 @@ class PathRules:
 
 
 def _property(schema: Mapping[str, Any], name: str) -> Any:
-    """The schema of a member of an object."""
+    """Return the schema of a member of an object."""
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
         return properties[name]

@@ -365,7 +365,7 @@ class GrammarCache:
         self._has_freed = False
 
     def has(self, grammar: Grammar) -> bool:
-        """True if the grammar is compiled."""
+        """Return True if the grammar is compiled."""
         return grammar in self._compiled
 
     def compile(self, grammar: Grammar) -> None:

@@ -244,7 +244,7 @@ class Pipeline(Protocol):
         """Return the current metrics; the core fills in ``steps``."""
 
     def is_compiled(self, grammar: Grammar) -> bool:
-        """True if a request with this grammar would begin without delaying a step."""
+        """Return True if a request with this grammar would begin without delaying a step."""
 
     def make_room(self) -> None:
         """Forget grammars if there are too many. Called before `compile`, between steps."""

@@ -427,7 +427,7 @@ class StatefulPipeline:
             return news
 
     def _can_wait(self, each: NewTokens | FailedGeneration) -> bool:
-        """True for tokens that are neither the first nor the last of an answer."""
+        """Return True for tokens that are neither the first nor the last of an answer."""
         running = self._running
         return running is not None and running.is_reported and each.request_id == running.request_id
 

@@ -246,7 +246,7 @@ def _parameter(
 
 
 def _is_plain_text(schema: Any) -> bool:
-    """True if the value may be any string. Strings with constraints are written as JSON."""
+    """Return True if the value may be any string. Strings with constraints are written as JSON."""
     limits = ("enum", "const", "pattern", "format", "minLength", "maxLength", "anyOf", "$ref")
     return (
         isinstance(schema, dict)

@@ -56,7 +56,7 @@ def arguments(
 def text_argument(
     name: str, syntax: str, definition: str, path: str, form: Mapping[str, str] | None, any: Format
 ) -> Format:
-    """The arguments of a call with one text that follows a grammar.
+    """Return the arguments of a call with one text that follows a grammar.
 
     Args:
         name: of the argument.
@@ -87,7 +87,7 @@ def any_text() -> Format:
 
 
 def turn() -> Format:
-    """The white space that a model writes between its reasoning and the rest of a sequence.
+    """Return the white space that a model writes between its reasoning and the rest of a sequence.
 
     If the rest may begin with white space itself, there is none.
     """

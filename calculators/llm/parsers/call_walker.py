@@ -145,7 +145,7 @@ class BuiltCall:
         return bool(self._names)
 
     def has(self, argument: str) -> bool:
-        """True if an argument of this name has been added."""
+        """Return True if an argument of this name has been added."""
         return argument in self._names
 
     def add(self, name: str, value: str) -> list[OutputEvent]:

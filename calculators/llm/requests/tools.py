@@ -63,7 +63,7 @@ def refuse_servers(servers: tuple[ToolServer, ...]) -> None:
 
 
 def is_mcp(tool: object) -> bool:
-    """True if a tool of a responses request is a server."""
+    """Return True if a tool of a responses request is a server."""
     return isinstance(tool, dict) and tool.get("type") == "mcp"
 
 
@@ -122,7 +122,7 @@ def _mcp(tool: dict[str, Any], path: str) -> ToolServer:
 
 
 def is_toolset(tool: object) -> bool:
-    """True if a tool of a messages request is the choice of a server's tools."""
+    """Return True if a tool of a messages request is the choice of a server's tools."""
     return isinstance(tool, dict) and tool.get("type") == "mcp_toolset"
 
 

@@ -198,7 +198,7 @@ def _av_blocks(opened: Any, sample_rate: int) -> Iterator[Samples]:
 
 
 def _of_frame(frame: Any) -> Samples:
-    """The samples of PyAV's frame of one channel."""
+    """Return the samples of PyAV's frame of one channel."""
     return _mixed(np.asarray(frame.to_ndarray(), np.float32).reshape(-1, 1))
 
 
@@ -212,7 +212,7 @@ def _check(sample_rate: int, channels: int) -> None:
 
 
 def _mixed(block: Samples) -> Samples:
-    """The mean of the channels. ``block``: shape ``[samples, channels]``."""
+    """Return the mean of the channels. ``block``: shape ``[samples, channels]``."""
     mixed = block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32)
     if not np.isfinite(mixed).all():
         raise SoundFileError("has samples that are not numbers (NaN or infinite)")

@@ -92,7 +92,7 @@ _VTT: Final = "text/vtt; charset=utf-8"
 
 
 def whole_answer(transcript: Transcript, request: SpeechRequest) -> bytes | HttpAnswer:
-    """The answer in the requested form.
+    """Return the answer in the requested form.
 
     In JSON the text is the model's, with the blank that Whisper begins with, as OpenVINO Model
     Server's; in plain text and subtitles blanks around it are left out.
@@ -115,12 +115,12 @@ def whole_answer(transcript: Transcript, request: SpeechRequest) -> bytes | Http
 
 
 def delta_event(piece: str) -> bytes:
-    """The event for new text."""
+    """Return the event for new text."""
     return _event({"type": "transcript.text.delta", "delta": piece, "logprobs": []})
 
 
 def done_event(transcript: Transcript, request: SpeechRequest) -> bytes:
-    """The last event of a stream, with the whole text."""
+    """Return the last event of a stream, with the whole text."""
     return _event({
         "type": "transcript.text.done",
         "text": transcript.text,
@@ -209,7 +209,7 @@ def _vtt(segments: tuple[Segment, ...]) -> str:
 
 
 def _cue(segment: Segment) -> str:
-    """The text of a subtitle: one line, without the arrow that stands between times."""
+    """Return the text of a subtitle: one line, without the arrow that stands between times."""
     return " ".join(segment.text.split()).replace("-->", "->")
 
 

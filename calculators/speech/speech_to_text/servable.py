@@ -439,7 +439,7 @@ def _numbered(number: int, count: int) -> str:
 
 
 def _language(language: str, options: SpeechToTextOptions) -> str:
-    """The model's word for a language; "" where there is no choice."""
+    """Return the model's word for a language; "" where there is no choice."""
     if not language:
         return ""
     code = code_of(language)

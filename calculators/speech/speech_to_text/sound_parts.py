@@ -151,7 +151,7 @@ class TextOfParts:
         )
 
     def _whole_segments(self, seconds: float) -> tuple[Segment, ...]:
-        """The segments, within the sound. One without an end lasts until the next begins."""
+        """Return the segments, within the sound. One without an end lasts until the next begins."""
         made: list[Segment] = []
         next_start = seconds
         for start, end, text, tokens in reversed(self._segments):

@@ -293,7 +293,7 @@ class SpeechModel:
 
 
 def _arguments(question: Recognize) -> dict[str, Any]:
-    """The arguments of ``generate``; those that are not given are the model's own."""
+    """Return the arguments of ``generate``; those that are not given are the model's own."""
     arguments: dict[str, Any] = {"return_timestamps": question.segments}
     if question.words:
         arguments["word_timestamps"] = True

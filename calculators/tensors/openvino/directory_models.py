@@ -31,7 +31,7 @@ _SAVED_MODEL: Final = "saved_model.pb"
 
 
 def versions_in(folder: Path) -> dict[int, Path]:
-    """The folders of versions in a model's folder, by their numbers, in rising order."""
+    """Return the folders of versions in a model's folder, by their numbers, in rising order."""
     if not folder.is_dir():
         return {}
     found = {
@@ -43,7 +43,7 @@ def versions_in(folder: Path) -> dict[int, Path]:
 
 
 def model_in(folder: Path) -> Path | None:
-    """The file or folder that OpenVINO can read in the folder of a version, or None."""
+    """Return the file or folder that OpenVINO can read in the folder of a version, or None."""
     if (folder / _SAVED_MODEL).is_file():
         return folder
     for suffix in SUFFIXES:
@@ -114,7 +114,7 @@ class DirectoryModels:
         self._before = dict(other._models or other._before)
 
     async def get(self, name: str, version: int | None = None) -> Model:
-        """The model, loaded in a thread; see
+        """Return the model, loaded in a thread; see
         `calculators.tensors.openvino.model_provider.ModelProvider`.
 
         Raises:
@@ -153,7 +153,7 @@ class DirectoryModels:
             return loaded.model
 
     def _find(self, name: str, version: int | None) -> tuple[Path, int]:
-        """The model's file and version."""
+        """Return the model's file and version."""
         if Path(name).name != name:
             raise NotFoundError(f'"{name}" is not the name of a model: it has folders in it')
         folder = self._directory / name

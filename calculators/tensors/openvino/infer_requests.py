@@ -102,7 +102,7 @@ class InferRequests:
         return [self._openvino.Tensor(*each) for each in self._outputs]
 
     def arrays(self, tensors: Sequence[Any]) -> list[Array]:
-        """The outputs as arrays, in the tensors' own memory."""
+        """Return the outputs as arrays, in the tensors' own memory."""
         return [
             tensor.data.view(dtype)
             for tensor, dtype in zip(tensors, self._output_dtypes, strict=True)

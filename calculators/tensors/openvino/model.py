@@ -68,7 +68,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, port: Any, *, is_on_cpu: bool = False) -> TensorSpec:
-        """The spec of an input or output of a compiled model.
+        """Return the spec of an input or output of a compiled model.
 
         Args:
             is_on_cpu: OpenVINO's CPU plugin gets the numbers of this input.

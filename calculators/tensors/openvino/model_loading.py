@@ -136,7 +136,7 @@ def _reshape(network: Any, settings: ModelSettings) -> None:
 
 
 def _shape_of(port: Any, old: Any, settings: ModelSettings) -> list[Any] | None:
-    """The new shape of an input; None to keep the old one."""
+    """Return the new shape of an input; None to keep the old one."""
     import openvino
 
     key = next((name for name in port.get_names() if name in settings.shapes), ANY_INPUT)
@@ -235,7 +235,7 @@ def _cache_entry(file: Path, settings: ModelSettings) -> CacheEntry | None:
 
 @cache
 def _core() -> Any:
-    """The process's only `openvino.Core`, which holds the devices."""
+    """Return the process's only `openvino.Core`, which holds the devices."""
     import openvino  # here: processes without such a model do not load it
 
     return openvino.Core()

@@ -22,7 +22,7 @@ class Dimension(NamedTuple):
         return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
 
     def allows(self, length: int) -> bool:
-        """True if an axis may have this length."""
+        """Return True if an axis may have this length."""
         return self.low <= length and (self.high is None or length <= self.high)
 
 

@@ -40,7 +40,7 @@ _TENSORS: Final[Any] = GenericAlias(list, (np.ndarray,))
 
 
 def holds_list(tag: str) -> bool:
-    """True if packets under this tag are lists of tensors."""
+    """Return True if packets under this tag are lists of tensors."""
     return tag.startswith(_LISTS)
 
 
@@ -280,7 +280,7 @@ class OpenVINOInferenceCalculator(Calculator):
 
 
 def _tensors_at(cc: CalculatorContext, stream: StreamTensors) -> dict[str, npt.NDArray[Any]]:
-    """The tensors of one input, by the model's names."""
+    """Return the tensors of one input, by the model's names."""
     shard = cc.inputs[stream.tag, 0]
     if shard.is_empty():
         raise TensorError(

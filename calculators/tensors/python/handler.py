@@ -85,7 +85,7 @@ def forget(module: ModuleType) -> None:
 
 
 def class_of(module: ModuleType) -> Any:
-    """The class that the module defines.
+    """Return the class that the module defines.
 
     Raises:
         HandlerFileError: the module has no such class, or the class has no ``execute``.
@@ -112,7 +112,7 @@ def failure(error: BaseException, path: Path) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The exception's type and the first line of its text."""
+    """Return the exception's type and the first line of its text."""
     text = str(error).strip().partition("\n")[0].rstrip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -13,7 +13,7 @@ OPTIONS_TYPE = messages.PythonExecutorCalculatorOptions
 
 
 def handler_paths(config: messages.CalculatorGraphConfig) -> Iterator[str]:
-    """The ``handler_path`` of each node of a ``CalculatorGraphConfig``, as it is written."""
+    """Yield the ``handler_path`` of each node of a ``CalculatorGraphConfig``, as it is written."""
     for node in config.node:
         if node.calculator == CALCULATOR:
             try:

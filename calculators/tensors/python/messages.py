@@ -97,7 +97,7 @@ class UnsupportedPayloadError(Exception):
 
 
 def packed(value: Any) -> tuple[Head, list[Piece]]:
-    """The head that describes a value, and its data, not copied if contiguous.
+    """Return the head that describes a value, and its data, not copied if contiguous.
 
     Raises:
         UnsupportedPayloadError: the value is not a tensor of plain elements, an HTTP request, an
@@ -122,7 +122,7 @@ def packed(value: Any) -> tuple[Head, list[Piece]]:
 
 
 def joined(header: bytes, pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces of a frame."""
+    """Return the pieces of a frame."""
     front = bytes((_MARK,)) + len(header).to_bytes(_FRONT - 1, "little") + header
     made: list[Piece] = [front, bytes(-len(front) % ALIGNMENT)]
     for piece in pieces:
@@ -131,7 +131,7 @@ def joined(header: bytes, pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def message_of(frame: Frame) -> memoryview:
-    """The message of a frame with or without data."""
+    """Return the message of a frame with or without data."""
     if frame[0] != _MARK:
         return memoryview(frame)
     length = int.from_bytes(frame[1:_FRONT], "little")
@@ -139,7 +139,7 @@ def message_of(frame: Frame) -> memoryview:
 
 
 def unpacked(frame: Frame, heads: Sequence[Head]) -> list[Any]:
-    """The values that its header describes; arrays are views of the frame."""
+    """Return the values that its header describes; arrays are views of the frame."""
     data = _Data(frame)
     return [_unpacked(head, data) for head in heads]
 
@@ -318,7 +318,7 @@ _from_process: Final[msgspec.msgpack.Decoder[Any]] = msgspec.msgpack.Decoder(
 
 
 def frame_of(message: Execute | Yielded, pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces of the frame with a message and the data that it describes.
+    """Return the pieces of the frame with a message and the data that it describes.
 
     Raises:
         UnsupportedPayloadError: the frame is too large, or has a name or number that no message

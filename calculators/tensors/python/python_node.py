@@ -197,7 +197,7 @@ class PythonNode:
                     made.add_done_callback(partial(self._call_ended, worker, call))
 
     def _oldest(self, worker: InstanceLane) -> HandlerCall | None:
-        """The next call that a worker may make, or None."""
+        """Return the next call that a worker may make, or None."""
         own, all_ = worker.waiting, self._waiting
         if own and (not all_ or own[0].order < all_[0].order):
             return own.popleft()

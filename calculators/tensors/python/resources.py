@@ -348,7 +348,7 @@ class PythonResourceInitializer:
 
 
 def _checked(node: NodePlan) -> Any:
-    """The options of a node.
+    """Return the options of a node.
 
     Raises:
         ResourceError: an option is wrong; the text names node and field, and what would be right.

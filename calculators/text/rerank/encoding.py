@@ -227,7 +227,7 @@ def joined_texts(
 
 
 def no_room(question: RankQuestion) -> InputError:
-    """The error of a query that leaves no room for one token of a document."""
+    """Return the error of a query that leaves no room for one token of a document."""
     param = "query" if question.max_tokens is None else "truncate_prompt_tokens"
     return InputError("Chunking failed: no space left for chunks", param=param)
 

@@ -256,7 +256,7 @@ COMMON_MEMBERS: Final[tuple[Member, ...]] = (
 
 
 def read_cutting(body: dict[str, Any], *, chunks: int | None, truncates: bool) -> Cutting:
-    """The cutting that the common members of a body ask for."""
+    """Return the cutting that the common members of a body ask for."""
     limit = body.get("truncate_prompt_tokens")
     return Cutting(
         max_tokens=None if limit is None or limit < 0 else limit,

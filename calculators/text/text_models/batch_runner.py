@@ -229,7 +229,7 @@ class BatchQueue:
         self._count = 0
 
     def __len__(self) -> int:
-        """The number of sequences that wait."""
+        """Return the number of sequences that wait."""
         return self._count
 
     def add(self, request: int, client: str, lengths: Sequence[int]) -> None:

@@ -71,7 +71,7 @@ def join_branches(network: Any, joined: Any, axis: int, heads: Sequence[Any]) ->
 
 
 def key_of(output: Any) -> Key:
-    """The operation's name and the output's index, unique in a network."""
+    """Return the operation's name and the output's index, unique in a network."""
     return output.get_node().get_name(), output.get_index()
 
 
@@ -138,7 +138,7 @@ class _Joining:
         return None
 
     def _readers(self, value: Any, place: int, op: Any) -> list[Any]:
-        """The operations of the form of ``op`` that take a value in this place, in order."""
+        """Return the operations of the form of ``op`` that take a value in this place, in order."""
         form = form_of(op)
         found = [
             target.get_node()
@@ -181,7 +181,7 @@ class _Joining:
         return self._with_inputs(ops, joint.axis)
 
     def _part(self, joint: _Joint, place: int) -> Any:
-        """The value of one branch."""
+        """Return the value of one branch."""
         parts = self._parts.get(joint.keys)
         if parts is None:
             count = len(joint.members)
@@ -345,7 +345,7 @@ def replace_attention(network: Any) -> None:
 
 
 def _of_one_map(network: Any) -> list[list[SampleBilinear]]:
-    """The samples, those together that can be taken at once."""
+    """Return the samples, those together that can be taken at once."""
     found: list[list[SampleBilinear]] = []
     for op in network.get_ordered_ops():
         if isinstance(op, SampleBilinear):
@@ -369,7 +369,7 @@ def _are_of_one_map(a: SampleBilinear, b: SampleBilinear) -> bool:
 
 
 def _are_same(a: Any, b: Any, depth: int = _DEPTH) -> bool:
-    """True if two values are surely equal."""
+    """Return True if two values are surely equal."""
     if key_of(a) == key_of(b):
         return True
     constants = constant_value(a), constant_value(b)
@@ -409,7 +409,7 @@ def _whole(value: int) -> Any:
 
 
 def _matrices(landmarks: Any, options: Sequence[Options]) -> Any:
-    """The matrices (k, 4, 4) of k `LandmarksToMatrix` of the same landmarks."""
+    """Return the matrices (k, 4, 4) of k `LandmarksToMatrix` of the same landmarks."""
 
     def of_each(value: Callable[[Options], float]) -> Any:
         return floats([[value(each)] for each in options])

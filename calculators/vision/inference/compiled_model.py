@@ -83,7 +83,7 @@ def _offset(data: bytes, at: int) -> int:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """The place of a table's field; 0 if the table has its default."""
+    """Return the place of a table's field; 0 if the table has its default."""
     offsets = table - struct.unpack_from("<i", data, table)[0]
     at = 4 + 2 * number
     if at >= struct.unpack_from("<H", data, offsets)[0]:
@@ -93,7 +93,7 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 def _tables(data: bytes, field: int) -> Iterator[int]:
-    """The places of the tables in a vector."""
+    """Yield the places of the tables in a vector."""
     if field:
         start = _offset(data, field)
         for index in range(_unsigned(data, start)):
@@ -139,7 +139,7 @@ def denormals_are_zeros() -> Iterator[None]:
 
 @cache
 def _library() -> Any:
-    """The C library's functions for the mode, None where its layout is not known."""
+    """Return the C library's functions for the mode, None where its layout is not known."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None
     try:
@@ -302,7 +302,7 @@ class CompiledModel:
         return self._requests
 
     def _all(self, computed: list[Array]) -> list[Array]:
-        """The outputs in the file's order, with empty arrays for those that are left out."""
+        """Return the outputs in the file's order, with empty arrays for those that are left out."""
         if not self._left_out:
             return computed
         outputs: list[Array] = [_NOTHING] * len(self.output_names)
@@ -444,7 +444,7 @@ def _read(content: bytes) -> Any:
 
 @cache
 def _core() -> Any:
-    """The core of TFLite models, with MediaPipe's operations."""
+    """Return the core of TFLite models, with MediaPipe's operations."""
     import openvino  # here: processes without such a model do not load it
     from openvino.frontend import ConversionExtension
 

@@ -42,7 +42,7 @@ def read_flexbuffer(data: bytes) -> Any:
 
 
 def _value(data: bytes, at: int, width: int, packed: int) -> Any:
-    """The value at ``at``; ``width`` bytes wide if it is a number or an offset."""
+    """Return the value at ``at``; ``width`` bytes wide if it is a number or an offset."""
     kind, inner = packed >> 2, 1 << (packed & 3)
     if kind == 0:
         return None

@@ -262,7 +262,7 @@ class InferenceCalculatorCpu(Calculator):
             output.add(array, cc.time)
 
     def _tensors(self, cc: CalculatorContext) -> list[Array]:
-        """The arrays of this timestamp; empty if an input has none."""
+        """Return the arrays of this timestamp; empty if an input has none."""
         if cc.inputs.has_tag("TENSORS"):
             shard = cc.inputs["TENSORS"]
             return [] if shard.is_empty() else shard.value
@@ -324,7 +324,7 @@ class TfLiteInferenceCalculator(InferenceCalculatorCpu):
 
 
 def _left_out(cc: CalculatorContext) -> frozenset[int]:
-    """The places of outputs that no node needs."""
+    """Return the places of outputs that no node needs."""
     sides = cc.input_side_packets
     tags = map(_OUTPUT_TAG.fullmatch, sides.tags())
     return frozenset(int(tag[1]) for tag in tags if tag is not None and not sides[tag[0]].value)

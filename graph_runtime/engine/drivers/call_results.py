@@ -15,7 +15,7 @@ def from_below(error: BaseException) -> BaseException:
 
 
 def not_a_result(result: object) -> GraphError:
-    """The error of a call that returned something."""
+    """Return the error of a call that returned something."""
     return GraphError(
         f"returned {type(result).__name__}; a calculator's methods return None and send packets "
         f"through their context",

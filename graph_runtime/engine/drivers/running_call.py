@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def running_node(frame: FrameType | None) -> NodePlan | None:
-    """The node whose call ``frame``, a thread's innermost, is in.
+    """Return the node whose call ``frame``, a thread's innermost, is in.
 
     None outside of calls, and in an observer, which belongs to the application.
     """
@@ -37,7 +37,7 @@ def running_node(frame: FrameType | None) -> NodePlan | None:
 
 
 def _context_of_method(frame: FrameType) -> CalculatorContext | None:
-    """The context that a calculator's method was called with, or None."""
+    """Return the context that a calculator's method was called with, or None."""
     code = frame.f_code
     given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
     if not given or not isinstance(given[0], Calculator):

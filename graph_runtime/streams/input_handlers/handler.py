@@ -73,7 +73,7 @@ class InputStreamHandler(ABC):
 
     @classmethod
     def sync_groups(cls, count: int, settings: Any) -> list[list[int]] | None:
-        """The ids of ``count`` streams, in groups for which a call waits together.
+        """Return the ids of ``count`` streams, in groups for which a call waits together.
 
         None if the groups are only known at run time. ``settings``: the result of `prepare`.
         """
@@ -99,7 +99,7 @@ _NOTHING_YET: Final = (packet_at(EMPTY, ts.previous_allowed_in_stream(ts.PRESTRE
 
 
 def take(stream: InputStream, time: int) -> tuple[Packet, bool]:
-    """The packet of a stream at ``time`` and whether the stream is done now."""
+    """Return the packet of a stream at ``time`` and whether the stream is done now."""
     packet = stream.take_at(time)
     return packet, stream.bound == ts.DONE and not stream.queue
 

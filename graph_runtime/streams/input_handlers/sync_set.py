@@ -24,7 +24,7 @@ from protos import messages
 
 
 def _places(tag_map: TagMap, options: Any) -> list[list[int]]:
-    """The stream ids of each set; unlisted streams form one more."""
+    """Return the stream ids of each set; unlisted streams form one more."""
     used: dict[int, str] = {}
     places: list[list[int]] = []
     given = read_options(options, messages.SyncSetInputStreamHandlerOptions)

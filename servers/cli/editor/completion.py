@@ -215,7 +215,7 @@ def _value_at(draft: DraftText, offset: int) -> Statement | None:
 
 
 def _is_after(statement: Statement, offset: int) -> bool:
-    """True if the cursor is after the closing quote."""
+    """Return True if the cursor is after the closing quote."""
     text = statement.text
     return offset == statement.end and len(text) > 1 and text[-1] == text[0]
 

@@ -89,7 +89,7 @@ class Connections:
         self._timer: asyncio.TimerHandle | None = None
 
     def make(self) -> asyncio.Protocol:
-        """The protocol factory of the listening sockets."""
+        """Return the protocol factory of the listening sockets."""
         if len(self._open) >= self._settings.max_connections:
             # Answered, and not left in the kernel's queue: a client learns at once that it has to
             # come again.

@@ -180,7 +180,7 @@ _REPOSITORY_ACTIONS = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
 
 
 def task_endpoints() -> tuple[TaskEndpoint, ...]:
-    """The endpoints of all installed tasks."""
+    """Return the endpoints of all installed tasks."""
     return tuple(endpoint for task in installed_tasks() for endpoint in task.endpoints)
 
 

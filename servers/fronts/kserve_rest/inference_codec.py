@@ -96,7 +96,7 @@ class RestResponse:
         return len(self.head) + sum(map(len, self.tensors or ()))
 
     def joined(self) -> bytes:
-        """The body in one piece."""
+        """Return the body in one piece."""
         return b"".join((self.head, *(self.tensors or ())))
 
 

@@ -196,14 +196,14 @@ class ModelDefinition:
         self._created = self._created or int(time.time())
 
     def is_outdated(self) -> bool:
-        """True if there are other versions, or other files of a failed one. For a thread."""
+        """Return True if there are other versions, or other files of a failed one. For a thread."""
         if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
         loaded = {each.number for each in [*self.versions.values()] if _answers(each)}
         return not find_versions(self.entry).is_as(self._found, loaded)
 
     def is_overwritten(self) -> bool:
-        """True if the files of a loaded version have changed. For a thread."""
+        """Return True if the files of a loaded version have changed. For a thread."""
         loaded = [each for each in [*self.versions.values()] if _answers(each)]
         present = find_versions(self.entry).listings if loaded else {}
         return any(present.get(each.number, ()) not in ((), each.files) for each in loaded)
@@ -266,7 +266,7 @@ class ModelDefinition:
         ] or [index_entry(self.name, "", self._state, self.reason)]
 
     def is_ready(self, version: str) -> bool:
-        """True if this version answers, or any version for "" and "0".
+        """Return True if this version answers, or any version for "" and "0".
 
         Raises:
             NotFoundError: there is no such version.

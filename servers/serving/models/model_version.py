@@ -74,7 +74,7 @@ class VersionFolders:
         return self.folders
 
     def is_as(self, earlier: VersionFolders, loaded: Collection[int]) -> bool:
-        """True if there is nothing to load and nothing to retire since ``earlier``.
+        """Return True if there is nothing to load and nothing to retire since ``earlier``.
 
         The files of ``loaded`` versions are not compared: copying new ones over them takes time.
         A reload that is asked for compares them, by `ModelDefinition.is_overwritten`.

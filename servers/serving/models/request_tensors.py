@@ -60,7 +60,7 @@ _MOST_ELEMENTS: Final = 200_000_000
 
 
 def takes_images(spec: TensorSpec) -> bool:
-    """True if an input takes images in the layout NHWC, with one channel or three."""
+    """Return True if an input takes images in the layout NHWC, with one channel or three."""
     shape = spec.shape
     return (
         shape is not None

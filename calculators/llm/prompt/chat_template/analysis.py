@@ -83,7 +83,7 @@ def knows_tools(template: ChatTemplate) -> bool:
 
 
 def shows_calls(template: ChatTemplate) -> bool:
-    """True if the template shows calls of earlier turns, in a form of its own then."""
+    """Return True if the template shows calls of earlier turns, in a form of its own then."""
     # Some look at the calls only if there is no text.
     return any(
         NEEDLE

@@ -193,7 +193,7 @@ def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
 
 
 def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
-    """True if the template would refuse the reasoning because of the text beside it."""
+    """Return True if the template would refuse the reasoning because of the text beside it."""
     has_both = bool(message.get("content")) and bool(message.get("tool_calls"))
     return analysis.reasoning_excludes_content and has_both
 

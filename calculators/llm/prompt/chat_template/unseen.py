@@ -305,7 +305,7 @@ def _not_shown(place: int, role: str) -> ChatTemplateError:
 
 
 def _mentions(template: ChatTemplate, variable: str) -> bool:
-    """True if a template may use this variable. One that includes other files may."""
+    """Return True if a template may use this variable. One that includes other files may."""
     files = template.files
     use = re.compile(rf"\{{[{{%](?:(?![%}}]\}}).)*?\b{variable}\b", re.DOTALL)
     sources = [source.text for source in (files.main, files.tool_use) if source is not None]
