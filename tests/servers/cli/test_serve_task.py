@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.kit.settings.declaration import given, options_of
+from calculators.kit.settings.declaration import given_fields, options_of
 from calculators.llm.task_graph import TextGeneration
 from calculators.llm.task_options import TextGenerationOptions
 from servers.cli.serve_arguments import add_options
@@ -77,7 +77,9 @@ def test_a_model_without_a_graph_answers_and_nothing_is_written(
 def test_every_type_that_is_served_can_be_given(kind: str) -> None:
     command = argparse.ArgumentParser()
     add_options(command, options_of(TextGenerationOptions))
-    options = given(TextGenerationOptions, vars(command.parse_args(["--pipeline_type", kind])))
+    options = given_fields(
+        TextGenerationOptions, vars(command.parse_args(["--pipeline_type", kind]))
+    )
     assert options == {"pipeline_type": kind}
     assert f"pipeline_type: {kind}" in TextGeneration(**options).graph()
 
