@@ -9,7 +9,9 @@ pickles make ordinary values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
@@ -111,6 +113,11 @@ class Tools:
     named: str = ""
     grammars: Mapping[str, TextGrammar] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not self.schema_paths:
+            paths = (f"tools[{place}].function.parameters" for place in range(len(self.items)))
+            object.__setattr__(self, "schema_paths", tuple(paths))
+
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
         """The schemas of the parameters by the tool's name; {} for a tool without parameters.
@@ -187,6 +194,13 @@ class StructuredOutput:
 
     format: dict[str, Any]
     param: str
+
+
+class Setter(NamedTuple):
+    """The node of an author that set a value of a request, and its code, for the log."""
+
+    node: str = ""
+    code: str = ""
 
 
 class Refusal(Exception):
@@ -290,6 +304,8 @@ class GenerationRequest:
         deadline: of the whole request, in seconds of ``time.monotonic()``; None without one.
         client: reports when the client goes, and when it is slow.
         record: the record of the HTTP request, for log and traces.
+        asked: the request as the client sent it; None for one that no client sent.
+        set_by: the functions of authors that set a value, by the member of a body that has it.
     """
 
     #: For the check of graphs: a stream of these that nobody reads is a mistake.
@@ -326,6 +342,8 @@ class GenerationRequest:
     deadline: float | None = None
     client: ClientConnection = field(default_factory=NoClient, repr=False, compare=False)
     record: RequestRecord | None = field(default=None, repr=False, compare=False)
+    asked: GenerationRequest | None = field(default=None, repr=False, compare=False)
+    set_by: Mapping[str, Setter] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, kind in _SEQUENCES.items():
@@ -405,6 +423,40 @@ class GenerationRequest:
             problem = problem or check(self)
         if problem:
             raise AuthorMistake(f"sampling: {problem}: {_MEANT['sampling']}")
+
+    def as_asked(self) -> Self:
+        """Mark a request that was just made as the client's own, and return it."""
+        # Nothing is checked again, as `replace` would.
+        object.__setattr__(self, "asked", copy(self))
+        return self
+
+    def made_of(self, given: GenerationRequest, by: Setter) -> Self:
+        """Return the request with the function that made it of ``given``, which it was given."""
+        if self is given or given.asked is None:
+            return self
+        names = {"n", "messages", "prompt", "tools", *self.sampling}
+        names |= set() if self.form is None else {_first_word(self.form.param)}
+        changed = (name for name in names if _values(self, name) != _values(given, name))
+        setters = {**given.set_by, **dict.fromkeys(changed, by)}
+        return replace(self, asked=given.asked, set_by=setters)
+
+    def setter_of(self, param: str) -> Setter | None:
+        """Return the node that set the value which a model refuses; None if the client did.
+
+        A `Setter` without a name is a class, which does not say so.
+
+        Args:
+            param: the path of the value in a body, as errors have it.
+        """
+        # One that no client sent is an application's: there is nobody else to name.
+        if self.asked is None:
+            return None
+        name = _first_word(param)
+        name = "messages" if name == "input" else name
+        asked = _values(self.asked, name, param)
+        if all(value in asked for value in _values(self, name, param)):
+            return None
+        return self.set_by.get(name, Setter())
 
     @property
     def choices(self) -> int:
@@ -562,6 +614,34 @@ _MEANT: Final[Mapping[str, str]] = {
     "sources": 'replace(request, sources=(Source(1, "guide.md"),))',
     "api": "replace(request, api=Api.CHAT)",
 }
+
+
+def _first_word(param: str) -> str:
+    return re.split(r"[.\[]", param, maxsplit=1)[0]
+
+
+def _values(request: GenerationRequest, name: str, param: str = "") -> list[Any]:
+    """Return the values that a request has for a member of a body.
+
+    Of messages they are the roles, because nodes add to the client's texts, and the images;
+    ``param``: only what is at this path.
+    """
+    match name:
+        case "n":
+            return [request.n]
+        case "messages":
+            images = [each for each in request.images if param in (each.param, "")]
+            roles = [message.get("role") for message in request.messages]
+            return images if images and param else [*images, *roles]
+        case "prompt":
+            return list(request.prompts)
+        case "tools":
+            return request.tools.items
+        case _:
+            pass
+    if request.form is not None and _first_word(request.form.param) == name:
+        return [request.form.format]
+    return [request.sampling[name]] if name in request.sampling else []
 
 
 def _mistake(name: str, value: object) -> AuthorMistake:

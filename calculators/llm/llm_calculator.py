@@ -188,10 +188,8 @@ class GenerationRequestReaderCalculator(Calculator):
             cc.emit(self.count, payload)
             return
         checked = endpoint.parse(without_model_dependent(body), OPEN_LIMITS, OPEN_DEFAULTS)
-        cc.emit(
-            self.request,
-            neutral_request(checked, handling.api, body, payload.client, payload.record),
-        )
+        read = neutral_request(checked, handling.api, body, payload.client, payload.record)
+        cc.emit(self.request, read.as_asked())
 
 
 def _not_counted(path: str) -> RequestError:
@@ -319,7 +317,8 @@ class LLMCalculator(Calculator):
                 return await self._go_on(request)
         except RequestError as error:
             self._release()
-            return Deltas((Failed(error.with_traceback(None), request),))
+            error = self._attributed(error.with_traceback(None), request)
+            return Deltas((Failed(error, request),))
         except TimeoutError:
             self._release()
             late = RequestError(
@@ -327,6 +326,20 @@ class LLMCalculator(Calculator):
                 code=Code.DEADLINE_EXCEEDED,
             )
             return Deltas((Failed(late, request),))
+
+    def _attributed(self, error: RequestError, request: GenerationRequest) -> RequestError:
+        """Return the error of a value; of one that a node before this one set, that node's."""
+        if error.code is not Code.INVALID_ARGUMENT or error.param is None:
+            return error
+        setter = request.setter_of(error.param)
+        if setter is None:
+            return error
+        who = setter.code or f'a node before "{self._node}"'
+        return RequestError(
+            f"{who} set a value that the model does not take: {error}",
+            code=Code.INTERNAL,
+            node=setter.node or self._node,
+        )
 
     async def _go_on(self, request: GenerationRequest) -> Deltas:
         """Return the next items of the answer."""

@@ -121,6 +121,8 @@ def _of_run(run: RunError) -> Failure:
 
 
 def _of_request(error: RequestError) -> Failure:
+    if error.node is not None:
+        return Failure(Code.INTERNAL, "", cause=error, node=clean(error.node))
     # A text means that it was written for the client, even if the request is not at fault.
     is_silent = error.code in _INTERNAL and not error.message
     return Failure(

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import ServerProcess
 from tests.process.test_authors_that_exit import LANGUAGE, PASSING
@@ -22,6 +23,7 @@ from dataclasses import replace
 from calculators.language import *
 from calculators.language.generation_request import *
 from calculators.images.media.image import ImageReference
+from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
 
 
 @answers
@@ -104,6 +106,87 @@ ON_REQUESTS: Final = {
     ),
     "set_field": ("request.messages = ()", r"request.messages = \.\.\. is not possible"),
 }
+#: The body of a node before a model, for a value that only the model can refuse, and what the log
+#: says of it.
+BEFORE_A_MODEL: Final = {
+    "n": ("return replace(request, n=17)", '"n": 17 is above the maximum 16'),
+    "beams_of_graph": ("return request.with_sampling(best_of=21)", '"best_of": 21 is above'),
+    "role": (
+        'return request.with_messages({"role": "wizard", "content": "x"})',
+        'a message of the role "wizard"',
+    ),
+    "expression": (
+        'return request.with_sampling(response_format={"type": "regex", "pattern": "(?<=a)b"})',
+        '"response_format.pattern": no text matches',
+    ),
+    "schema": (
+        'return replace(request, form=StructuredOutput({"type": "json_schema", "json_schema": '
+        '{"type": "none"}, "path": "form"}, "form"))',
+        '"form.type": the string "none"',
+    ),
+    "draft": ("return request.with_sampling(num_assistant_tokens=5)", "without a draft model"),
+    "tool": (
+        'return replace(request, tools=Tools([{"type": "function", "function": '
+        '{"name": "a", "parameters": {"type": "none"}}}], "required"))',
+        r'"tools\[0\].function.parameters.type": the string "none"',
+    ),
+    "picture": (
+        'return replace(request, images=(ImageReference("data:,", "messages[0]"),))',
+        "does not read images",
+    ),
+    "ids": (
+        "return replace(request, api=Api.COMPLETIONS, messages=(), prompts=((1, 99999),))",
+        "token id 99999 is not in the vocabulary",
+    ),
+}
+#: Nodes whose values a model takes, or which set none of those that it refuses.
+BLAMELESS: Final = {
+    "system": 'return request.with_system("Be polite.")',
+    "as_it_is": "return request",
+    "long_answer": "return request.with_sampling(max_tokens=99999)",
+    "long_prompt": 'return request.with_system("ab " * 5000)',
+}
+MODEL: Final = f"""\
+input_stream: "HTTP_REQUEST_PAYLOAD:input" output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {{
+  calculator: "GenerationRequestReaderCalculator"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input" output_stream: "REQUEST:read"
+}}
+node {{
+  name: "theirs" calculator: "before_a_model"
+  input_stream: "REQUEST:read" output_stream: "REQUEST:set"
+}}
+node {{
+  name: "ours" calculator: "OfClass"
+  input_stream: "REQUEST:set" output_stream: "REQUEST:asked"
+}}
+node {{
+  name: "model" calculator: "LLMCalculator"
+  input_stream: "REQUEST:asked" input_stream: "LOOPBACK:loopback"
+  input_side_packet: "LLM_NODE_RESOURCES:llm"
+  output_stream: "LOOPBACK:loopback" output_stream: "DELTAS:said"
+  node_options {{ [type.googleapis.com/mediapipe.LLMCalculatorOptions] {{
+    models_path: "{ROOT / "examples" / "models" / "demo"}"
+  }} }}
+}}
+node {{
+  calculator: "GenerationResponseWriterCalculator"
+  input_stream: "DELTAS:said" output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}}
+"""
+OF_CLASS: Final = """
+
+@calculator
+class OfClass(Calculator):
+    request = In[GenerationRequest]("REQUEST")
+    changed = Out[GenerationRequest]("REQUEST")
+
+    def process(self, cc: CalculatorContext) -> None:
+        request = cc.get(self.request)
+        if request.last_text() == "by a class":
+            request = replace(request, n=17)
+        cc.emit(self.changed, request)
+"""
 #: The body of a node that answers.
 ANSWERS: Final = {
     "yields_none": ('yield "begun "; yield None', "yields None, no text: `yield"),
@@ -171,6 +254,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         (folder / name).mkdir()
         (folder / name / "graph.pbtxt").write_text(graph.replace(f'"{own}"', '"theirs"'))
         entries.append({"name": name})
+    text += "\n\n@on_request\nasync def before_a_model(request: GenerationRequest) -> "
+    text += "GenerationRequest:\n    match request.last_text():\n"
+    bodies = {name: body for name, (body, _) in BEFORE_A_MODEL.items()} | BLAMELESS
+    for name, body in bodies.items():
+        text += f"        case {name!r}:\n            {body}\n"
+    text += "        case _:\n            return request\n" + OF_CLASS
+    (folder / "before_a_model").mkdir()
+    (folder / "before_a_model" / "graph.pbtxt").write_text(MODEL)
+    entries.append({"name": "before_a_model"})
     (folder / "authors.py").write_text(text)
     listed = {"mediapipe_config_list": entries, "python_path": "authors.py"}
     (folder / "config.json").write_text(json.dumps(listed))
@@ -189,6 +281,59 @@ def test_a_wrong_value_is_the_nodes_error(server: ServerProcess, name: str) -> N
     log = "".join(server.log[since:])
     assert re.search(LINES[name], log, re.S), log
     assert re.search(r'authors\.py(", line |:)\d+', log), log
+
+
+@pytest.mark.parametrize("name", BEFORE_A_MODEL)
+def test_a_value_that_only_the_model_refuses_is_the_nodes_error(
+    server: ServerProcess, name: str
+) -> None:
+    since = len(server.log)
+    asked = [{"role": "user", "content": name}]
+    reply = server.client.post(CHAT, model="before_a_model", messages=asked, max_tokens=3)
+    assert reply.status == 500, reply.body
+    assert 'node "theirs"' in reply.error["message"]
+    server.wait_for_log("model='before_a_model'", since=since)
+    log = "".join(server.log[since:])
+    assert re.search(BEFORE_A_MODEL[name][1], log, re.S), log
+    assert re.search(r"before_a_model \(.*authors\.py:\d+\) set a value", log), log
+
+
+@pytest.mark.parametrize(
+    ("text", "members", "param"),
+    [
+        ("system", {"n": 17}, "n"),
+        ("role", {"best_of": 21}, "best_of"),
+        ("system", {"messages": [{"role": "wizard", "content": "system"}]}, "messages[0].role"),
+        ("as_it_is", {"max_tokens": 99999}, "messages"),
+        ("long_prompt", {}, "messages"),
+        ("system", {"response_format": {"type": "regex", "pattern": "("}}, "response_format"),
+    ],
+)
+def test_a_clients_value_stays_the_clients_error_beside_a_node(
+    server: ServerProcess, text: str, members: dict[str, Any], param: str
+) -> None:
+    asked = {"messages": [{"role": "user", "content": text}], "max_tokens": 3, **members}
+    reply = server.client.post(CHAT, model="before_a_model", **asked)
+    assert reply.status == 400, reply.body
+    assert reply.error["param"].startswith(param)
+
+
+def test_a_value_that_a_class_set_is_no_error_of_the_client(server: ServerProcess) -> None:
+    """It does not say its name, so the error has that of the model's node."""
+    since = len(server.log)
+    asked = [{"role": "user", "content": "by a class"}]
+    reply = server.client.post(CHAT, model="before_a_model", messages=asked)
+    assert reply.status == 500, reply.body
+    assert 'node "model"' in reply.error["message"]
+    server.wait_for_log('a node before "model" set a value', since=since)
+
+
+def test_a_nodes_limit_of_an_answer_is_lowered_to_the_room_that_a_prompt_leaves(
+    server: ServerProcess,
+) -> None:
+    asked = [{"role": "user", "content": "long_answer"}]
+    reply = server.client.post(CHAT, model="before_a_model", messages=asked)
+    assert reply.status == 200, reply.body
 
 
 def test_the_names_of_the_table_are_all_tried() -> None:

@@ -72,6 +72,8 @@ class RequestError(GraphError):
         reason: a word for programs, such as "thread_unsupported_request", where an API has one.
         detail: text for the log, without anything that the client sent; "" if the text may
             repeat that.
+        node: the node of an author that set the value at fault: the text is for the log, and the
+            client gets an internal error with this name. None: no node did.
     """
 
     code = Code.INVALID_ARGUMENT
@@ -85,9 +87,11 @@ class RequestError(GraphError):
         retry_after: float | None = None,
         reason: str | None = None,
         detail: str = "",
+        node: str | None = None,
     ) -> None:
         super().__init__(message, code=code)
         self.detail = detail
+        self.node = node
         self.param = param
         self.retry_after = retry_after
         self.reason = reason

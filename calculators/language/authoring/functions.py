@@ -17,7 +17,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, get_type_hints
 
-from calculators.language.generation_request import GenerationRequest, Refusal
+from calculators.language.generation_request import GenerationRequest, Refusal, Setter
 from calculators.language.mistakes import AuthorMistake, named, place_of
 from graph_runtime import (
     Calculator,
@@ -287,5 +287,5 @@ class RequestFunction(Calculator):
                     f"{place_of(self.function)} returned {named(made)}, no request: it ends with "
                     f'`return request`, or with a changed one: `return request.with_system("...")`'
                 )
-            request = made
+            request = made.made_of(request, Setter(cc.node_name, place_of(self.function)))
         cc.emit(self.changed, request)

@@ -239,6 +239,9 @@ def resolved_request(
         include_usage=request.include_usage,
         has_running_usage=request.has_running_usage,
         returns_token_ids=request.returns_token_ids,
+        # A node's limit is none of the client's, whose prompt may leave less room than that.
+        limits_itself=generation.limits_itself
+        and not any(request.setter_of(name) for name in MAX_TOKENS_NAMES),
         structured=only_one(request.form, generation.structured),
     )
     if request.api is Api.COMPLETIONS:
