@@ -8,9 +8,9 @@ Layout::
                                             other digests, the folder is not an entry
 
 An entry in use has a lock on its folder (``flock``): shared while it is read, exclusive while it is
-made or removed. Locks end with their process, so a crash leaves only an incomplete folder. Whoever
-removes entries, or makes an exclusive lock a shared one, has a lock on ``DIRECTORY/graphrt`` too:
-``flock`` gives the old lock up before it takes the new one.
+made or removed. Locks end with their process, so a crash leaves only an incomplete folder. A server
+that removes entries, or makes an exclusive lock a shared one, has a lock on ``DIRECTORY/graphrt``
+too: ``flock`` gives the old lock up before it takes the new one.
 
 OpenVINO neither bounds its own cache of compiled models (`CACHE_DIR`) nor guards it against a
 second process that writes the same file. `hold_compiled` gives each model a folder of its own, with

@@ -23,7 +23,7 @@ from calculators.kit.model_cache import BeingMade, ModelCache
 from calculators.kit.model_initializer import check_model_files
 from calculators.language.retrieval.index_file import IndexFile, IndexFileError
 from graph_runtime import GraphError
-from servers.access import ApiKeys, KeyFileError
+from servers.access import ApiKeys, KeyFileError, TlsError, TlsFiles
 from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk, Upload
 from servers.batches.objects import BatchAnswer, BatchSettings, StorageFullError, StoreError
@@ -32,6 +32,7 @@ from servers.config.edit import replace_file
 from servers.model_store.directory import ORIGIN_FILE, read_origin
 from tests.calculators.language.retrieval.test_index_file import made
 from tests.servers.batches.samples import NOW, add_batch, add_file
+from tests.servers.certificates import authority
 from tests.support.broken_files import EVERY, INSTEAD, remove
 from tests.support.patience import PATIENCE
 from tests.support.powers import without_powers
@@ -70,6 +71,23 @@ def use_keys(folder: Path) -> str:
         return FINE if ApiKeys.of_file(folder / "keys").accepts("sk-some-key-0123456789") else "no"
     except KeyFileError as error:
         return str(error)
+
+
+def make_tls(number: int) -> Callable[[Path], Path]:
+    """``number``: 0 of the certificate, 1 of its key."""
+
+    def make(folder: Path) -> Path:
+        return authority(folder).issue(folder, "server")[number]
+
+    return make
+
+
+def use_tls(folder: Path) -> str:
+    try:
+        TlsFiles(folder / "server.crt", folder / "server.key")
+    except TlsError as error:
+        return str(error)
+    return FINE
 
 
 def make_origin(folder: Path) -> Path:
@@ -196,6 +214,8 @@ def use_index(folder: Path) -> str:
 THINGS: Final = {
     # A key that is cut is another key.
     "API keys": Thing(make_keys, use_keys, kinds=(*INSTEAD, "empty", "flipped")),
+    "a certificate": Thing(make_tls(0), use_tls),
+    "the key of a certificate": Thing(make_tls(1), use_tls),
     "a file for batches": Thing(
         make_content,
         use_content,

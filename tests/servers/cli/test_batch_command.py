@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from servers.batches.store import BatchStore
 from tests.process.batch_site import computed, content_of, line, make_site
 from tests.servers.cli.process import graphrt, start_graphrt
+from tests.support.broken_files import EVERY, remove
 from tests.support.conditions import wait_until
 from tests.support.patience import PATIENCE
 
@@ -38,6 +40,21 @@ def committed(folder: Path) -> int:
         except sqlite3.OperationalError:  # there is no table yet
             return 0
     return int(found)
+
+
+@pytest.mark.parametrize("kind", ["flipped", "a pipe", "a directory", "a circle of links"])
+def test_a_broken_state_ends_the_command_and_a_new_one_begins_once_it_is_removed(
+    tmp_path: Path, words: tuple[str, ...], kind: str
+) -> None:
+    (tmp_path / "in.jsonl").write_bytes(content_of([line(1)]))
+    state = tmp_path / "in.output.jsonl.state"
+    BatchStore(state).close()
+    EVERY[kind](state / "store.sqlite")
+    ended = graphrt(*words, cwd=tmp_path)
+    assert (ended.returncode, "in.output.jsonl.state: " in ended.stderr) == (1, True), ended.stderr
+    remove(state)
+    assert graphrt(*words, cwd=tmp_path).returncode == 0
+    assert [each["custom_id"] for each in read(tmp_path / "in.output.jsonl")] == ["r1"]
 
 
 def test_every_request_is_answered(tmp_path: Path, words: tuple[str, ...]) -> None:
