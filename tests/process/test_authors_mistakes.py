@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.checkout import ROOT
 from tests.process.http_client import CHAT, HELLO
 from tests.process.server_process import ServerProcess
 from tests.process.test_authors_that_exit import LANGUAGE, PASSING
+from tests.support.checkout import ROOT
 
 REQUESTS: Final = """\
 from collections.abc import AsyncIterator
