@@ -396,6 +396,7 @@ class RectToRenderDataCalculator(Calculator):
         left, top = rect.x_center - rect.width / 2, rect.y_center - rect.height / 2
         right, bottom = left + rect.width, top + rect.height
         is_outside = is_normalized and (left > 1 or right < 0 or top > 1 or bottom < 0)
+        # As in MediaPipe: the annotation of a rectangle outside the image stays, and is empty.
         if not rect.rotation and is_outside:
             return
         rectangle.normalized = is_normalized
@@ -499,6 +500,7 @@ class LabelsToRenderDataCalculator(Calculator):
         if lines is None:
             return
         options = self.options
+        # MediaPipe's distance between lines, for a font of this height.
         step = math.ceil(options.font_height_px * 1.25)
         lines = lines[: options.max_num_labels]
         top = options.vertical_offset_px

@@ -252,6 +252,7 @@ class RoiTrackingCalculator(Calculator):
         has_previous = not (
             inputs["PREV_LANDMARKS_RECT"].is_empty() or inputs["PREV_LANDMARKS"].is_empty()
         )
+        # Without a person in the last picture there is nothing to keep to.
         if has_previous and not inputs["IMAGE_SIZE"].is_empty():
             previous = inputs["PREV_LANDMARKS_RECT"].value
             points = landmarks_of(inputs["PREV_LANDMARKS"].value).values[:, :2]

@@ -171,6 +171,8 @@ class DetectionsToRectsCalculator(Calculator):
         size: Size = (1, 1)
         if cc.inputs.has_tag("IMAGE_SIZE"):
             if cc.inputs["IMAGE_SIZE"].is_empty():
+                # As in MediaPipe: a rotation is measured in pixels, so a call without the size
+                # sends nothing.
                 if self._turns or self.needs_size:
                     return
             else:

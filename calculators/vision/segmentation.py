@@ -223,6 +223,7 @@ class RecolorCalculator(Calculator):
         if cc.inputs["IMAGE"].is_empty():
             return
         if not cc.inputs.has_tag("MASK") or cc.inputs["MASK"].is_empty():
+            # The same packet: nobody may write into it, so it needs no copy.
             cc.outputs["IMAGE"].add_packet(cc.inputs["IMAGE"].packet)
             return
         frame: ImageFrame = cc.inputs["IMAGE"].value

@@ -130,6 +130,8 @@ class RelativeVelocity:
             distance = values * factor - self._last * self._last_scale
             duration = time - self._last_time
             distances, durations = distance, duration
+            # As in MediaPipe: earlier distances count as far as the window reaches at 30 frames
+            # a second, so not across a gap.
             longest = (1 + self._window_size) * _FRAME
             for earlier, took in self._window:
                 if durations + took > longest:
@@ -221,6 +223,8 @@ class LandmarksSmoothingCalculator(Calculator):
     def process(self, cc: CalculatorContext) -> None:
         inputs = cc.inputs
         if inputs[self._tag].is_empty():
+            # A person who comes back after a gap must not be drawn towards the place where the last
+            # one was.
             self._filter = None
             return
         found = landmarks_of(inputs[self._tag].value)

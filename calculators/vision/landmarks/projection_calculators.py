@@ -218,6 +218,7 @@ class LandmarkLetterboxRemovalCalculator(Calculator):
                 "LETTERBOX_PADDING leaves nothing of the image", code=Code.INVALID_ARGUMENT
             )
         shift = np.array([left, top, 0], np.float32)
+        # Depth is measured in widths of the image, as x is.
         scale = np.array([width, height, width], np.float32)
         for shard, output in zip(
             cc.inputs.all_of("LANDMARKS"), cc.outputs.all_of("LANDMARKS"), strict=True

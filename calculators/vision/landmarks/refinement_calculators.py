@@ -170,6 +170,8 @@ class LandmarksRefinementCalculator(Calculator):
             if z_option == "copy":
                 values[mapping, 2] = source[:, 2]
             elif z_option == "assign_average":
+                # Of depths that are refined already, so the order of the refinements counts.
+                # MediaPipe sums in double.
                 values[mapping, 2] = values[averaged, 2].mean(dtype=np.float64)
         cc.outputs["REFINED_LANDMARKS"].add(Landmarks(values), cc.time)
 

@@ -179,6 +179,7 @@ class TensorsToLandmarksCalculator(Calculator):
             cc.outputs["LANDMARKS"].add(plain, cc.time)
         if cc.outputs.has_tag("NORM_LANDMARKS"):
             normalized = found.copy()
+            # MediaPipe measures depth in widths of the image.
             normalized[:, :3] /= np.array([width, height, width], np.float32)
             normalized[:, 2] /= np.float32(options.normalize_z)
             cc.outputs["NORM_LANDMARKS"].add(Landmarks(normalized, **fields), cc.time)
