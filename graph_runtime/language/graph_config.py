@@ -159,6 +159,7 @@ def _refuse_unknown(message: Message, where: str, source: str, depth: int = 0) -
         raise GraphConfigError(f"{source}: messages are nested more than {MAX_DEPTH} deep")
     name = message.DESCRIPTOR.full_name
     unknown_fields: Any = UnknownFieldSet(message)
+    # protobuf keeps unknown fields in silence: an option of another version would have no effect.
     unknown = sorted({field.field_number for field in unknown_fields})
     if unknown:
         numbers = ", ".join(str(number) for number in unknown)

@@ -139,6 +139,7 @@ class TagMap:
             if len(places) != max(places) + 1:
                 listing = "\n".join(
                     f"index {i} name " + (f'"{places[i]}"' if i in places else "<missing>")
+                    # ``TAG:1000000000:name`` must not make as many lines.
                     for i in range(min(max(places) + 1, 100))
                 )
                 raise GraphConfigError(

@@ -200,6 +200,8 @@ class _Parser:
                 tokens.current,
                 f"{name.text} is {text_scalars.kind_of(field)}",
             )
+            # With a value that cannot be anything else the parser goes on, and finds the other
+            # errors too.
             if tokens.current.kind not in (Kind.STRING, Kind.NUMBER):
                 raise error
             self._report(error)
@@ -302,6 +304,7 @@ class _Parser:
         if not tokens.at("{", "<", "["):
             self._skip_scalar()
             return
+        # Not by recursion: an unknown field may be nested as deep as its text is long.
         closings: list[tuple[str, Token]] = []
         while True:
             token = tokens.current

@@ -273,6 +273,7 @@ class RunTotals:
 
     def _visit(self, now: GraphNow) -> Iterator[None]:
         """Add the runs that go on now, one per step."""
+        # Runs begin and end between two steps.
         running = tuple(self._running)
         now.runs = len(running)
         throttled: set[int] = set()

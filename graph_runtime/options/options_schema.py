@@ -123,6 +123,7 @@ class Schema:
             if field.container is None:
                 if message.HasField(field.name):
                     values[field.name] = field.element.read(raw)
+            # protobuf does not tell an empty list from none, so the default stays.
             elif raw or field.default is dataclasses.MISSING:
                 values[field.name] = _read_container(field, raw)
         missing = [f.name for f in self.fields if f.required and f.name not in values]
@@ -182,6 +183,7 @@ def _write(field: FieldSchema, item: Any, message: Any) -> None:
             else:
                 target.append(element.write(entry))
     elif element.nested is not None:
+        # An object whose fields all have their defaults counts as given all the same.
         target.SetInParent()
         SCHEMAS[element.nested].to_message(item, target)
     else:
