@@ -172,7 +172,7 @@ async def measure_batch(requests: Sequence[Request], directory: Path) -> Rate:
     options = serve_options(args)
     settings = replace(settings_in(directory, options), width=WIDTH)
     store = BatchStore(directory)
-    async with inner_client(inner_server(options, args), WIDTH) as client:
+    async with inner_client(inner_server(options, args), WIDTH, store) as client:
         worker = BatchWorker(store, settings, client.ask)
         _add_batch(store, requests[:4])
         await worker.run(0)  # loads the model

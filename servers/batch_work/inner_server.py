@@ -12,6 +12,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import aiohttp
@@ -24,6 +25,8 @@ from msgspec import Struct
 
 from servers.batches.batch_lines import BatchRequest, answer_line, error_body, one_line
 from servers.batches.objects import BatchAnswer, TokenUsage, new_id
+from servers.batches.store import BatchStore
+from servers.fronts.http.settings import BATCH_HEADER
 from servers.server.lifecycle import Server, ServerSettings
 
 #: Gives a connected socket to the front.
@@ -79,8 +82,13 @@ class LineClient:
         loop = asyncio.get_running_loop()
         began, delay, tries = loop.time(), _FIRST_DELAY, 0
         model = request.model or request.url
+        headers = {
+            "Content-Type": _JSON,
+            "X-Request-Id": request_id,
+            BATCH_HEADER: str(batch),
+        }
         while True:
-            reply = await self._send(request, request_id)
+            reply = await self._send(request, headers)
             tries += 1
             if reply.status not in _PASSING:
                 self._outages.pop(model, None)
@@ -93,8 +101,7 @@ class LineClient:
             delay = min(delay * 2, _LAST_DELAY)
         return _answer(batch, line, request, request_id, reply)
 
-    async def _send(self, request: BatchRequest, request_id: str) -> _Reply:
-        headers = {"Content-Type": _JSON, "X-Request-Id": request_id}
+    async def _send(self, request: BatchRequest, headers: dict[str, str]) -> _Reply:
         try:
             url = yarl.URL(_ORIGIN + request.url, encoded=True)
             async with self._session.post(
@@ -201,14 +208,18 @@ class _PairConnector(aiohttp.BaseConnector):
 
 
 @asynccontextmanager
-async def inner_client(settings: ServerSettings, width: int) -> AsyncIterator[LineClient]:
+async def inner_client(
+    settings: ServerSettings, width: int, store: BatchStore
+) -> AsyncIterator[LineClient]:
     """Start a server, and yield a client of it. The server ends with the context.
 
     Args:
         settings: with HTTP, without addresses.
         width: connections at a time.
+        store: has the batches, and the files that their requests name.
     """
-    server = Server(settings)
+    assert settings.http is not None
+    server = Server(replace(settings, http=replace(settings.http, batch_store=store)))
     await server.start()
     try:
         await server.load()

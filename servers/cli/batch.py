@@ -160,7 +160,7 @@ class _Run:
             runner.run(self._work(settings, store))
 
     async def _work(self, server: ServerSettings, store: BatchStore) -> None:
-        async with inner_client(server, self._settings.width) as client:
+        async with inner_client(server, self._settings.width, store) as client:
             worker = BatchWorker(store, self._settings, client.ask)
             await worker.run(0, self._reports.show)
 

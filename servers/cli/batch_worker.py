@@ -88,7 +88,7 @@ async def _work(server: ServerSettings, settings: BatchSettings, end: _EndWithSe
         # The results of a batch may be known, and its answers not yet removed.
         with suppress(StoreError):
             await when_there_is_room(store.drop_answers)
-        async with inner_client(server, settings.width) as client:
+        async with inner_client(server, settings.width, store) as client:
             worker = BatchWorker(store, settings, client.ask)
             end.before = worker.end_in_order
             with LoopWatchdog(_name_of, lambda _: None, most_seconds=STALL_SECONDS):

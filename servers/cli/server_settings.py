@@ -277,6 +277,7 @@ def inner_server(options: ServeOptions, args: argparse.Namespace) -> ServerSetti
         max_connections=options.batches.batch_width + 1,
         unknown_members=options.http.unknown_members,
         page=PageSettings(page=False),
+        families=options.families,
     )
     size = options.server.max_body_size
     if size is not None:

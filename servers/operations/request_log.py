@@ -204,8 +204,9 @@ class RequestJournal:
     def _log_warnings(self, record: RequestRecord) -> None:
         """Log each warning once, up to a number of different ones."""
         for text in record.warnings:
-            if text not in self._warned and len(self._warned) < MOST_WARNINGS:
-                self._warned.add(text)
+            kind = record.without_places(text)
+            if kind not in self._warned and len(self._warned) < MOST_WARNINGS:
+                self._warned.add(kind)
                 _log.warning(
                     "a request for model=%a: %s; the same is not logged again",
                     record.model[:_LONGEST_NAME], ascii(text)[1:-1],

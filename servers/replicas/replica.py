@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import calculators
-from calculators.kit.requests.http_payload import Messages
+from calculators.kit.requests.http_payload import Messages, WebDocuments
 from calculators.kit.requests.request_record import RequestRecord
 from graph_runtime import REGISTRY, Code, Registry
 from servers import version
@@ -127,6 +127,8 @@ class ServableReplica:
         self._running: dict[str, Outgoing] = {}
         self._streams: dict[str, InferStream] = {}
         self._messages: dict[str, _RemoteMessages] = {}
+        # A server on Ray keeps no files of clients.
+        self._documents = WebDocuments(families)
         await self._repository.load_all()
         servable = self._servable
         if servable.state is not ServableState.AVAILABLE or own.unknown:
@@ -177,7 +179,7 @@ class ServableReplica:
 
         async def run() -> None:
             servable = await self._repository.resolve(self._name, Method.STREAM)
-            payload = call.payload(outgoing.client, record, messages)
+            payload = call.payload(outgoing.client, record, messages, self._documents)
             await servable.answer(payload, outgoing.put)
 
         async with aclosing(self._updates(key, outgoing, run)) as updates:

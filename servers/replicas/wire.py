@@ -21,6 +21,7 @@ from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdent
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import (
     ClientConnection,
+    Documents,
     HttpPayload,
     Messages,
     MultipartForm,
@@ -119,7 +120,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """An `HttpPayload` without what stays at the front: connection, messages, record.
+    """An `HttpPayload` without what stays at the front: connection, messages, record, documents.
 
     Attributes:
         has_messages: the request is a WebSocket's.
@@ -148,7 +149,11 @@ class HttpCall:
         )
 
     def payload(
-        self, client: ClientConnection, record: RequestRecord, messages: Messages | None
+        self,
+        client: ClientConnection,
+        record: RequestRecord,
+        messages: Messages | None,
+        documents: Documents,
     ) -> HttpPayload:
         return HttpPayload(
             self.uri,
@@ -160,6 +165,7 @@ class HttpCall:
             form=self.form,
             method=self.method,
             messages=messages,
+            documents=documents,
         )
 
 

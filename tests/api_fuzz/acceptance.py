@@ -55,7 +55,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"another server has this label",
             r"structured output is already asked for",
             # The conversation as a whole.
-            r"nothing is said in any of them",
+            r"nothing is said in any of them|and nothing else is said",
             r"no text at its end that could be continued",
             r"calls tools, so it cannot be continued",
             # Limits of the whole request.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import threading
+import json
+import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,10 @@ import pytest
 
 from tests.process.http_client import CHAT
 from tests.process.server_process import ServerProcess
+from tests.servers.cli.process import graphrt
 from tests.support.checkout import ROOT
+from tests.support.patience import PATIENCE
+from tests.support.web_document import served
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
 TEXT: Final = b"Fourteen geese fly over the lake."
@@ -22,25 +25,10 @@ KEYS: Final = ("sk-first-key-0123456789", "sk-other-key-0123456789")
 DATA: Final = "data:text/plain;base64," + base64.b64encode(TEXT).decode()
 
 
-class _Documents(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(TEXT)))
-        self.end_headers()
-        self.wfile.write(TEXT)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Documents) as site:
-        thread = threading.Thread(target=site.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{site.server_address[1]}/geese.txt"
-        site.shutdown()
-        thread.join()
+    with served(TEXT) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +107,67 @@ def test_a_server_without_files_says_so() -> None:
         assert (reply.status, "--batch_dir" in reply.error["message"]) == (400, True)
         reply = answered(server, {"file_url": "http://example.com/x"})
         assert "documents from the web are off" in reply.error["message"]
+
+
+def line(number: int, file: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of a batch that asks about a file."""
+    messages = [{"role": "user", "content": [{"type": "file", "file": file}]}]
+    body = {"model": "demo", "temperature": 0, "max_tokens": 4, "messages": messages}
+    return {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": body}
+
+
+def prompt_tokens(result: dict[str, Any]) -> int:
+    """Return the length of the prompt of a line's answer, or minus its status."""
+    response = result["response"]
+    if response["status_code"] != 200:
+        return -int(response["status_code"])
+    count: int = response["body"]["usage"]["prompt_tokens"]
+    return count
+
+
+def test_requests_of_batches_name_documents_of_their_client(
+    server: ServerProcess, address: str
+) -> None:
+    file_id, others = uploaded(server), uploaded(server, KEYS[1])
+    files: tuple[dict[str, Any], ...] = (
+        {"file_data": DATA, "filename": "geese.txt"},
+        {"file_id": file_id},
+        {"file_url": address, "filename": "geese.txt"},
+        {"file_id": others},
+    )
+    content = "".join(json.dumps(line(i, file)) + "\n" for i, file in enumerate(files))
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEYS[0])
+    asked_for = client.files.create(file=("in.jsonl", content.encode()), purpose="batch")
+    batch = client.batches.create(
+        input_file_id=asked_for.id, endpoint="/v1/chat/completions", completion_window="24h"
+    )
+    until = time.monotonic() + PATIENCE
+    while (found := client.batches.retrieve(batch.id)).status != "completed":
+        assert time.monotonic() < until, found
+        time.sleep(0.1)
+    results = [
+        json.loads(each)
+        for name in (found.output_file_id, found.error_file_id)
+        for each in client.files.content(name).text.splitlines()
+    ]
+    counts = {each["custom_id"]: prompt_tokens(each) for each in results}
+    assert counts["0"] == counts["1"] == counts["2"] > 0
+    assert counts["3"] == -400
+
+
+def test_the_command_for_batches_fetches_documents_and_has_no_files(
+    tmp_path: Path, address: str
+) -> None:
+    files = ({"file_data": DATA}, {"file_url": address}, {"file_id": "file-1"})
+    content = "".join(json.dumps(line(i, file)) + "\n" for i, file in enumerate(files))
+    (tmp_path / "in.jsonl").write_text(content)
+    words = ("batch", "in.jsonl", str(DEMO), "--allowed_media_domains", "127.0.0.1")
+    graphrt(*words, "--output", "out.jsonl", "--errors", "errors.jsonl", cwd=tmp_path)
+    counts = [
+        prompt_tokens(json.loads(each))
+        for each in (tmp_path / "out.jsonl").read_text().splitlines()
+    ]
+    assert len(counts) == 2
+    assert len(set(counts)) == 1
+    (refused,) = map(json.loads, (tmp_path / "errors.jsonl").read_text().splitlines())
+    assert "no such file" in refused["response"]["body"]["error"]["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -37,7 +38,10 @@ from tests.ray.cluster_site import (
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 from tests.support.patience import PATIENCE
+from tests.support.web_document import served
 
+DOCUMENT = b"Fourteen geese fly over the lake."
+MEDIA = ("--allowed_media_domains", "127.0.0.1")
 POUR = {"model": "probe", "do": "pour", "stream": True}
 
 
@@ -53,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="module")
 def serving(site: Site, own_cluster: None) -> Iterator[Serving]:
-    words = ("config.json", "--on", "ray", "--port", "auto")
+    words = ("config.json", "--on", "ray", "--port", "auto", *MEDIA)
     with Serving(site.folder, *words) as server:
         yield server.wait_until_serving()
         server.send_signal()
@@ -98,6 +102,25 @@ def test_openai_clients_get_answers_and_streams(serving: Serving) -> None:
     assert [each.id for each in client.models.list()] == [
         "demo", "probe", "sleepy",
     ]  # fmt: skip
+
+
+def test_documents_are_fetched_by_the_replica(serving: Serving) -> None:
+    client = openai.OpenAI(base_url=f"http://127.0.0.1:{serving.port}/v1", api_key="none")
+    part: dict[str, Any] = {"type": "input_file", "filename": "geese.txt"}
+    held = {"file_data": "data:text/plain;base64," + base64.b64encode(DOCUMENT).decode()}
+    with served(DOCUMENT) as address:
+        counts = {
+            client.responses.create(
+                model="demo",
+                input=[{"role": "user", "content": [{**part, **form}]}],
+                max_output_tokens=1,
+            ).usage.input_tokens
+            for form in (held, {"file_url": address})
+        }
+    assert len(counts) == 1
+    part["file_id"] = "file-1"
+    with pytest.raises(openai.BadRequestError, match="this server keeps no files"):
+        client.responses.create(model="demo", input=[{"role": "user", "content": [part]}])
 
 
 def test_errors_are_those_of_one_machine(serving: Serving) -> None:

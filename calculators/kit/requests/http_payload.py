@@ -157,6 +157,16 @@ class Documents(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class WebDocuments:
+    """The `Documents` of clients of a server that keeps no files."""
+
+    settings: FamilySettings
+
+    async def uploaded(self, file_id: str, most_bytes: int) -> FormFile:
+        raise ValueError("this server keeps no files; it does with --batch_dir, on one machine")
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class HttpPayload:
     """One HTTP request. `dataclasses.replace` makes a changed copy.

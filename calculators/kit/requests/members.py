@@ -442,7 +442,9 @@ def check_object(value: Mapping[str, Any], path: str, known: Iterable[str]) -> N
     Raises:
         RequestError: with the path of the first that is refused.
     """
-    known = tuple(known)
+    known = frozenset(known)
+    if value.keys() <= known:
+        return
     for name, inner in value.items():
         if name not in known and inner is not None:
             handle_unknown(name, known, path=path)
@@ -479,6 +481,8 @@ def handle_unknown(name: str, known: Iterable[str], hint: str = "", *, path: str
         and request is not None
         and len(request.warnings) >= MOST_WARNINGS
     ):
+        return
+    if request is not None and request.has_warned_of(_unknown_text(name, path)):
         return
     known = tuple(known)
     error = unknown(name, known, hint, path=path)
@@ -522,11 +526,29 @@ def leave_out_type(
     Raises:
         RequestError: the type is a misspelt one, or see `leave_out`.
     """
-    shown = fields.describe(kind)
-    if (meant := misspelt(kind, known)) is not None:
+    leave_out_value(kind, known, f"{path}.type", why, noun=noun)
+
+
+def leave_out_value(
+    value: str, known: Iterable[str], path: str, why: str, *, noun: str = "value"
+) -> None:
+    """Leave out what a value that is not known asks for, as `leave_out_type` does.
+
+    A value with a word more or less than a known one, such as "web_search_result" beside
+    "search_result", is another one and not misspelt: new types are named so.
+
+    ``path``: of the value.
+
+    Raises:
+        RequestError: the value is a misspelt one, or see `leave_out`.
+    """
+    shown = fields.describe(value)
+    words = set(value.split("_"))
+    near = [each for each in known if not (words < (of := set(each.split("_"))) or words > of)]
+    if (meant := misspelt(value, near)) is not None:
         text = f'{shown} is no {noun}. Did you mean "{meant}"?'
-        raise fields.invalid(f"{path}.type", text)
-    leave_out(fields.invalid(f"{path}.type", f"{shown} {why}"))
+        raise fields.invalid(path, text)
+    leave_out(fields.invalid(path, f"{shown} {why}"))
 
 
 def misspelt(name: str, known: Iterable[str]) -> str | None:
@@ -568,15 +590,19 @@ def _one_slip(name: str, known: str) -> bool:
 def unknown(name: str, known: Iterable[str], hint: str = "", *, path: str = "") -> RequestError:
     """Return the error of a member that is not known, with the known names that are nearest."""
     short = name[:_SHOWN]
-    place = f"{path}.{short}" if path else short
     about = f"; {hint}" if hint else ""
     near = did_you_mean(short, known)
     return RequestError(
-        f'Unknown member "{place}"{about}{"." if near else ""}{near}',
-        param=place,
+        f"{_unknown_text(name, path)}{about}{'.' if near else ''}{near}",
+        param=f"{path}.{short}" if path else short,
         reason=UNKNOWN,
         detail="unknown member",
     )
+
+
+def _unknown_text(name: str, path: str) -> str:
+    short = name[:_SHOWN]
+    return f'Unknown member "{path}.{short}"' if path else f'Unknown member "{short}"'
 
 
 #: Members that every endpoint has, also one that does not generate.

@@ -7,6 +7,7 @@ are of ``time.perf_counter_ns``; 0 means "not reached".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from time import perf_counter_ns
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 MOST_WARNINGS: Final = 8
 #: Number of generations and runs that a record keeps: a stream may have any number.
 KEPT: Final = 64
+_PLACE: Final = re.compile(r"\[\d+\]")
 
 
 class TokenCount(Protocol):
@@ -178,6 +180,18 @@ class RequestRecord(Struct, eq=False):
             return text
         who = f"nodes {names} have" if "," in names else f"node {names} has"
         return f"{text}: {who} not returned"
+
+    def has_warned_of(self, beginning: str) -> bool:
+        """Return True if a warning begins so, perhaps with other places in lists."""
+        if not self.warnings:
+            return False
+        wanted = self.without_places(beginning)
+        return any(self.without_places(each).startswith(wanted) for each in self.warnings)
+
+    @staticmethod
+    def without_places(text: str) -> str:
+        """Return a warning without places in lists: one is like that of another place."""
+        return _PLACE.sub("[]", text)
 
     def begin_generation(self, node: str, operation: str) -> GenerationRecord:
         """Add a generation: a language model begins the request, or a part of it."""

@@ -38,6 +38,17 @@ _HEAD: Final[dict[str, Schema]] = {
 }
 #: Members of messages that clients send back, which are not refused for their type.
 _TEXT: Final[Schema] = {"description": "A text; of something else no use is made."}
+_PARTS: Final = [
+    "text",
+    "input_text",
+    "output_text",
+    "image_url",
+    "input_image",
+    "input_audio",
+    "file",
+    "input_file",
+    "refusal",
+]
 _TOKENS: Final = array(ref("TokenLogprob"))
 
 MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
@@ -61,6 +72,11 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             {"file": record(FILE, anyOf=HAS_FILE)},
         ),
         SaidRefusalPart=tagged("refusal", {"refusal": string()}),
+        OtherPart=record(
+            {"type": {"type": "string", "not": {"enum": _PARTS}}},
+            "A part that this server does not know: left out with a warning.",
+            required=("type",),
+        ),
     ),
     "ChatMessage": request(
         {

@@ -27,10 +27,23 @@ from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 _TEXT: Final = ref("TextBlock")
 
 
-def _message(role: str, block: str) -> Schema:
+_ANY_TEXT: Final = one_of(_TEXT, ref("OtherTextBlock"))
+#: The types of blocks that users and results show the model.
+_SHOWN_BLOCKS: Final = ("text", "image", "document", "search_result")
+_LEFT_OUT: Final = "A block that this server does not know: left out with a warning."
+
+
+def _message(role: str, *blocks: str) -> Schema:
+    block = one_of(*map(ref, blocks)) if len(blocks) > 1 else ref(blocks[0])
     return record(
-        {"role": const(role), "content": one_of(string(), array(ref(block)))},
+        {"role": const(role), "content": one_of(string(), array(block))},
         required=("role", "content"),
+    )
+
+
+def _other(*known: str) -> Schema:
+    return record(
+        {"type": {"type": "string", "not": {"enum": [*known]}}}, _LEFT_OUT, required=("type",)
     )
 
 
@@ -59,7 +72,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": const("search_result"),
                 "source": string(),
                 "title": {"type": ["string", "null"]},
-                "content": array(_TEXT),
+                "content": array(_ANY_TEXT),
             },
             required=("type", "source", "content"),
         ),
@@ -77,6 +90,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                                 ref("DocumentBlock"),
                                 ref("SearchResultBlock"),
                                 ref("ToolReferenceBlock"),
+                                ref("OtherResultBlock"),
                             )
                         ),
                     )
@@ -85,6 +99,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type", "tool_use_id"),
         ),
+        OtherUserBlock=_other(*_SHOWN_BLOCKS, "tool_result"),
     ),
     **union(
         "AssistantBlock",
@@ -116,7 +131,20 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type", "tool_use_id"),
         ),
+        OtherSaidBlock=record(
+            {
+                "type": {
+                    "type": "string",
+                    "not": {"enum": ["text", "thinking", "tool_use", "mcp_tool_use"]},
+                    "pattern": "^(?!.*_tool_result$)",
+                }
+            },
+            _LEFT_OUT,
+            required=("type",),
+        ),
     ),
+    "OtherTextBlock": _other("text"),
+    "OtherResultBlock": _other(*_SHOWN_BLOCKS, "tool_reference"),
     **union(
         "DocumentSource",
         DocumentText=tagged("text", {"data": string()}),
@@ -159,7 +187,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         "MessageParam",
         UserMessage=_message("user", "UserBlock"),
         AssistantMessage=_message("assistant", "AssistantBlock"),
-        SystemMessage=_message("system", "TextBlock"),
+        SystemMessage=_message("system", "TextBlock", "OtherTextBlock"),
     ),
     "MessageTool": record(
         {

@@ -22,7 +22,7 @@ from calculators.kit.requests.schema import (
     union,
     word,
 )
-from calculators.llm.api.openai.responses_input import ITEM_TYPES, PASSED_OVER, STORED
+from calculators.llm.api.openai.responses_input import ITEM_TYPES, PART_TYPES, PASSED_OVER, STORED
 from calculators.llm.openapi.generation_schemas import FILE, FUNCTION, HAS_FILE
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
@@ -61,6 +61,11 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type",),
             anyOf=HAS_FILE,
+        ),
+        InputOtherPart=record(
+            {"type": {"type": "string", "not": {"enum": list(PART_TYPES)}}},
+            "A part that this server does not know: left out with a warning.",
+            required=("type",),
         ),
     ),
     **union(

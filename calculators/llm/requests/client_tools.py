@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import leave_out_type
+from calculators.kit.requests.members import check_object, leave_out_type
 from calculators.language.generation_request import TextGrammar, Tools
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import (
@@ -346,6 +346,7 @@ def _offered(tool: object, path: str) -> Iterator[_Offered]:
 def _of_namespace(tool: dict[str, Any], path: str) -> Iterator[_Offered]:
     namespace = _tool_name(tool, path)
     fields.string(tool, "description", f"{path}.description")
+    check_object(tool, path, ("type", "name", "description", "tools", "defer_loading"))
     for i, inner in enumerate(fields.array(tool, "tools", f"{path}.tools") or ()):
         place = f"{path}.tools[{i}]"
         for each in _offered(inner, place):
@@ -372,6 +373,7 @@ def _custom(tool: dict[str, Any], path: str) -> _Offered:
     about = fields.string(inner, "description", f"{path}.description") or ""
     text: dict[str, Any] = {"type": "string"}
     place = path if inner is tool else f"{path}.custom"
+    check_object(inner, place, ("type", "name", "description", "format", "defer_loading"))
     grammar = _grammar(fields.json_object(inner, "format", f"{place}.format"), f"{place}.format")
     if grammar is not None:
         text["description"] = f"It follows this grammar ({grammar.syntax}):\n{grammar.definition}"

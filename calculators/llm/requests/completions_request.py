@@ -61,6 +61,7 @@ from calculators.llm.requests.tools import (
     read_tools,
 )
 
+_THINKING: Final = ("type", "budget_tokens", "display", "clear_thinking")
 REASONING: Final = ("effort", "enabled", "exclude", "max_tokens", "summary")
 
 CHAT_MEMBERS: Final[Members] = table(
@@ -193,6 +194,7 @@ def _excludes_reasoning(body: Mapping[str, Any]) -> bool:
 
 def _template_of(body: Mapping[str, Any]) -> TemplateArguments:
     """Read the variables of the template, of which ``reasoning`` sets those about thinking."""
+    check_object(body.get("thinking", {}), "thinking", _THINKING)
     reasoning = body.get("reasoning", {})
     check_object(reasoning, "reasoning", REASONING)
     nested: dict[str, Any] = {}

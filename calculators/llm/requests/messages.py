@@ -18,6 +18,7 @@ from typing import Any, Final
 from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.fields import invalid, missing, wrong_type
+from calculators.kit.requests.members import check_object, check_spelling, leave_out_type
 from calculators.llm.requests.client_tools import CUSTOM_INPUT
 from calculators.llm.requests.request_limits import RequestLimits
 
@@ -141,6 +142,12 @@ def _utf8(content: bytes, media_type: str, path: str) -> str:
 #: Members that a template may read. Other members are dropped, and so are these if they are not
 #: strings, because a template would print anything.
 _TEXT_MEMBERS: Final = frozenset({"role", "tool_call_id", "name", "reasoning_content"})
+#: Members of messages that are read, or that clients send back of an answer.
+_MESSAGE_MEMBERS: Final = _TEXT_MEMBERS | {
+    *("content", "tool_calls", "function_call", "reasoning", "refusal", "audio", "annotations"),
+    *("id", "cache_control", "reasoning_details", "thinking_blocks", "provider_specific_fields"),
+}
+_FILE_MEMBERS: Final = frozenset({"file_data", "file_id", "file_url", "filename", "format"})
 #: Half of a surrogate pair as JSON escapes it, alone or as part of a pair.
 _ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -163,9 +170,29 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
         raise wrong_type("messages", "an array", value)
     if not value:
         raise invalid("messages", "expected at least one message")
-    messages = [_message(each, f"messages[{place}]") for place, each in enumerate(value)]
+    left_out: list[str] = []
+    messages = [_message(each, f"messages[{place}]", left_out) for place, each in enumerate(value)]
+    check_anything_is_left(messages, left_out)
     _pair_functions(messages)
     return messages
+
+
+def check_anything_is_left(messages: Sequence[Mapping[str, Any]], left_out: Sequence[str]) -> None:
+    """Refuse a conversation of which nothing is left without its parts of unknown types.
+
+    Args:
+        messages: those of a checked conversation; only a system's do not count.
+        left_out: the paths of the parts.
+
+    Raises:
+        RequestError: with the first path as ``param``.
+    """
+    if left_out and not any(
+        message["role"] not in ("system", "developer")
+        and (message["content"] or message.get("tool_calls") or message.get("reasoning_content"))
+        for message in messages
+    ):
+        raise invalid(f"{left_out[0]}.type", "its type is not known, and nothing else is said")
 
 
 def _pair_functions(messages: list[dict[str, Any]]) -> None:
@@ -182,16 +209,18 @@ def _pair_functions(messages: list[dict[str, Any]]) -> None:
                 message["tool_call_id"] = pending
 
 
-def _message(value: object, path: str) -> dict[str, Any]:
+def _message(value: object, path: str, left_out: list[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise wrong_type(path, "an object", value)
     required_string(value, "role", path)
+    check_object(value, path, _MESSAGE_MEMBERS)
     message: dict[str, Any] = {}
     thoughts: list[str] = []
     for name, member in value.items():
         if name == "content":
+            may_think = value["role"] == "assistant"
             message[name] = _content(
-                member, f"{path}.content", thoughts if value["role"] == "assistant" else None
+                member, f"{path}.content", thoughts if may_think else None, left_out
             )
         elif name == "tool_calls" and member is not None:
             message[name] = _tool_calls(member, f"{path}.tool_calls")
@@ -235,8 +264,14 @@ def _required(value: Mapping[str, Any], name: str, path: str) -> Any:
     return member
 
 
-def _content(value: object, path: str, thoughts: list[str] | None) -> str | list[Any]:
-    """Return the content of a message; ``thoughts`` gets the parts with reasoning, if it may."""
+def _content(
+    value: object, path: str, thoughts: list[str] | None, left_out: list[str]
+) -> str | list[Any]:
+    """Return the content of a message.
+
+    ``thoughts`` gets the parts with reasoning, if it may, and ``left_out`` the paths of parts of
+    unknown types.
+    """
     if value is None:
         return ""
     if isinstance(value, str):
@@ -247,8 +282,10 @@ def _content(value: object, path: str, thoughts: list[str] | None) -> str | list
     for place, part in enumerate(value):
         if thoughts is not None and isinstance(part, dict) and part.get("type") == "thinking":
             thoughts.append(_thought(part))
+        elif (read := _part(part, f"{path}[{place}]")) is not None:
+            parts.append(read)
         else:
-            parts.append(_part(part, f"{path}[{place}]"))
+            left_out.append(f"{path}[{place}]")
     return parts or ""
 
 
@@ -261,7 +298,8 @@ def _thought(part: Mapping[str, Any]) -> str:
     return thinking if isinstance(thinking, str) else ""
 
 
-def _part(part: object, path: str) -> dict[str, Any]:
+def _part(part: object, path: str) -> dict[str, Any] | None:
+    """Return a part as templates and media decoders take it; None: it is left out."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
@@ -276,8 +314,9 @@ def _part(part: object, path: str) -> dict[str, Any]:
         case "refusal":
             return {"type": "text", "text": required_string(part, "refusal", path)}
         case "file":
-            text = file_text(_inner(part, "file", path), f"{path}.file")
-            return {"type": "text", "text": text}
+            file, place = _inner(part, "file", path), f"{path}.file"
+            check_object(file, place, _FILE_MEMBERS)
+            return {"type": "text", "text": file_text(file, place)}
         case "input_file":
             return {"type": "text", "text": file_text(part, path)}
         case "image_url" | "input_image":
@@ -289,10 +328,10 @@ def _part(part: object, path: str) -> dict[str, Any]:
             required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
             return part
         case str():
-            raise invalid(
-                f"{path}.type",
-                f'"{kind[:40]}" is none of "text", "image_url", "input_audio", "file", "refusal"',
-            )
+            known = ("text", "image_url", "input_audio", "file", "refusal")
+            why = "is no type of parts that are read"
+            leave_out_type(kind, known, path, why, noun="type of parts")
+            return None
         case _:
             raise wrong_type(f"{path}.type", "a string", kind)
 
@@ -341,6 +380,8 @@ def _tool_call(call: object, path: str) -> dict[str, Any]:
     function = _inner(call, "function", path)
     # Templates write names without checking that they exist.
     required_string(function, "name", f"{path}.function")
+    # Templates may show further members.
+    check_spelling(function, f"{path}.function", ("name", "arguments"))
     arguments = function.get("arguments")
     if arguments is None or arguments == "":
         # Templates print arguments without checking that they exist.

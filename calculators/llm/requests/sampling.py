@@ -24,13 +24,13 @@ from calculators.kit.requests.members import (
     POSITIVE,
     TOKEN_ID,
     Array,
-    Enumeration,
     Integer,
     Member,
     Members,
     Number,
     Value,
     honoured,
+    leave_out_value,
     table,
 )
 from calculators.kit.requests.schema import array, const, one_of, record, string
@@ -55,7 +55,7 @@ INCLUDES: Final = (
     "computer_call_output.output.image_url",
     "code_interpreter_call.outputs",
 )
-_INCLUDE: Final = Enumeration(INCLUDES)
+_NOT_INCLUDED: Final = "is none of " + ", ".join(f'"{each}"' for each in INCLUDES)
 
 CHAT_LOGPROBS_MEMBERS: Final[Members] = table(
     honoured("logprobs", BOOLEAN, "Each token comes with its log-probability."),
@@ -81,7 +81,11 @@ def read_logprobs(body: Mapping[str, Any], limits: RequestLimits) -> bool:
     asked = body.get("logprobs", False)
     wanted = asked is not False
     for i, name in enumerate(body.get("include", ())):
-        wanted |= _INCLUDE.read(name, f"include[{i}]") == _INCLUDED_LOGPROBS
+        if not isinstance(name, str):
+            raise fields.wrong_type(f"include[{i}]", "a string", name)
+        if name not in INCLUDES:
+            leave_out_value(name, INCLUDES, f"include[{i}]", _NOT_INCLUDED)
+        wanted |= name == _INCLUDED_LOGPROBS
     top = body.get("top_logprobs")
     if top and not wanted:
         raise fields.invalid("top_logprobs", f"{top} needs logprobs to be true")

@@ -404,12 +404,15 @@ def check_name(name: str, path: str, longest: int) -> None:
         )
 
 
+_CHOICE_MEMBERS: Final = ("type", "function", "name", "namespace", "disable_parallel_tool_use")
 _Choice = Literal["none", "auto", "required", "named"]
 
 
 def _read_choice(body: Mapping[str, Any]) -> tuple[_Choice, str | None]:
     """Return the choice, and the name of the tool with "named"."""
     value = body.get("tool_choice")
+    if isinstance(value, dict):
+        check_object(value, "tool_choice", _CHOICE_MEMBERS)
     match value:
         case None:
             return "auto", None

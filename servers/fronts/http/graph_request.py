@@ -15,7 +15,13 @@ from msgspec import Struct
 
 from calculators.kit.requests.form_members import NOTHING
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
-from calculators.kit.requests.http_payload import FormFile, HttpPayload, Messages, MultipartForm
+from calculators.kit.requests.http_payload import (
+    FormFile,
+    HttpPayload,
+    Messages,
+    MultipartForm,
+    WebDocuments,
+)
 from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, FamilySettings, GraphError
@@ -37,10 +43,10 @@ from servers.fronts.http.exchange import (
 from servers.fronts.http.form_body import FORM, has_form, read_form
 from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
 from servers.fronts.http.routes import may_stream, nothing_at
-from servers.fronts.http.settings import HttpSettings
+from servers.fronts.http.settings import BATCH_HEADER, HttpSettings
 
 if TYPE_CHECKING:
-    from servers.batches.desk import BatchDesk
+    from servers.batches.store import BatchStore
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}
@@ -203,27 +209,27 @@ class ClientDocuments:
     """A `calculators.kit.requests.http_payload.Documents` of one client.
 
     Attributes:
-        owner: the client to whom its files belong.
-        desk: has the files; None: this server keeps none.
+        store: returns the store that has the files.
+        owner: the client to whom its files belong, or the number of the batch whose client it is.
         settings: the settings of each family of calculators.
     """
 
-    owner: str
-    desk: BatchDesk | None
+    store: Callable[[], BatchStore]
+    owner: str | int
     settings: FamilySettings
 
     async def uploaded(self, file_id: str, most_bytes: int) -> FormFile:
-        if self.desk is None:
-            raise ValueError("this server keeps no files; it does with --batch_dir")
         # Late: a server without files imports none of these modules.
         from servers.batches.objects import NotStoredError, unix_seconds
 
-        store = self.desk.store
+        store, owner = self.store(), self.owner
         try:
-            file = await self.desk.ask(store.file, file_id, self.owner, unix_seconds())
+            if isinstance(owner, int):
+                owner = (await asyncio.to_thread(store.numbered, owner)).owner
+            file = await asyncio.to_thread(store.file, file_id, owner, unix_seconds())
             if file.size > most_bytes:
                 raise ValueError(f"the document is larger than {most_bytes} bytes")
-            content = await self.desk.ask(store.content, file)
+            content = await asyncio.to_thread(store.content, file)
         except NotStoredError:
             raise ValueError("the client has uploaded no such file") from None
         return FormFile(file.filename, "", content)
@@ -237,10 +243,10 @@ class GraphRequests:
         data_plane: DataPlane,
         settings: HttpSettings,
         guard: BrowserGuard,
-        desk: BatchDesk | None = None,
+        store: Callable[[], BatchStore] | None = None,
     ) -> None:
-        """``desk``: has the files that requests name; None: there are none."""
-        self._desk = desk
+        """``store``: returns the store of the files that requests name; None: there are none."""
+        self._store = store
         self._data_plane = data_plane
         self._settings = settings
         self._guard = guard
@@ -393,6 +399,13 @@ class GraphRequests:
         if self._settings.access.keys is not None:
             for name in (*KEY_HEADERS, KEY_PROTOCOL):  # keys are for this server, not for the graph
                 headers.pop(name, None)
+        documents: ClientDocuments | WebDocuments = WebDocuments(self._settings.families)
+        if (store := self._settings.batch_store) is not None:
+            number = int(headers.pop(BATCH_HEADER))
+            documents = ClientDocuments(lambda: store, number, self._settings.families)
+        elif self._store is not None:
+            owner = owner_of(exchange.record, self._settings)
+            documents = ClientDocuments(self._store, owner, self._settings.families)
         payload = HttpPayload(
             request.raw_path,
             headers,
@@ -403,9 +416,7 @@ class GraphRequests:
             form=form,
             method="GET" if request.method == "HEAD" else request.method,
             messages=messages,
-            documents=ClientDocuments(
-                owner_of(exchange.record, self._settings), self._desk, self._settings.families
-            ),
+            documents=documents,
         )
         if exchange.hold.counted:
             # The room is free when the graph lets go of the body, which may be long before the

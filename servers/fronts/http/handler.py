@@ -140,7 +140,8 @@ class Handler:
         self._guard = BrowserGuard(settings)
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
-        self._graphs = GraphRequests(data_plane, settings, self._guard, batches)
+        store = None if batches is None else lambda: batches.store
+        self._graphs = GraphRequests(data_plane, settings, self._guard, store)
         self._page = PageRequests(views, settings, self._guard)
         self._batches: BatchRequests | None = None
         if batches is not None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from calculators.kit.requests.json_depth import MOST_DEPTH
 from graph_runtime import FamilySettings
 from servers.access import Access, TlsFiles
 from servers.options.server_options import HttpOptions
 from servers.page.settings import PageSettings
+
+if TYPE_CHECKING:
+    from servers.batches.store import BatchStore
+
+#: The header of a request of a batch, which only the worker of batches sends.
+BATCH_HEADER: Final = "x-graphrt-batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class HttpSettings(HttpOptions):
         tls: certificate and key; None: plain HTTP.
         page: whether the page is served, and how much it may show and do.
         families: the settings of each family of calculators.
+        batch_store: has the files of the clients whose batches the requests are of; the header
+            `BATCH_HEADER` has the number of the batch. None: the requests are of no batches.
     """
 
     port: int = 8000
@@ -81,6 +90,7 @@ class HttpSettings(HttpOptions):
     tls: TlsFiles | None = None
     page: PageSettings = field(default_factory=PageSettings)
     families: FamilySettings = field(default_factory=FamilySettings)
+    batch_store: BatchStore | None = None
 
     @property
     def watch_seconds(self) -> float:

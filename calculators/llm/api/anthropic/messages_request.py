@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from calculators.kit.requests.members import (
     check_object,
     honoured,
     ignored,
+    leave_out_type,
     read_model,
     refused,
     table,
@@ -45,6 +46,7 @@ from calculators.llm.requests.checked_request import GENERATING, read_body, read
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.messages import (
     MediaCheck,
+    check_anything_is_left,
     decoded_text,
     document_text,
     required_string,
@@ -87,12 +89,15 @@ def read_messages(
         conversation.add(message, f"messages[{place}]")
     if not conversation.messages:
         raise fields.invalid("messages", "nothing is said in any of them")
+    check_anything_is_left(conversation.messages, conversation.left_out)
     return conversation.messages
 
 
 class _MessagesInput:
     def __init__(self, media: MediaCheck) -> None:
         self.messages: list[dict[str, Any]] = []
+        #: The paths of blocks of unknown types.
+        self.left_out: list[str] = []
         self._media = media
 
     def add(self, message: object, path: str) -> None:
@@ -101,6 +106,7 @@ class _MessagesInput:
         role = fields.string(message, "role", f"{path}.role")
         if role is None:
             raise fields.missing(f"{path}.role")
+        check_object(message, path, _MESSAGE)
         content = message.get("content")
         path = f"{path}.content"
         if content is None:
@@ -122,11 +128,7 @@ class _MessagesInput:
         """Add a message that has only text."""
         if not isinstance(content, str):
             blocks = _blocks(content, path)
-            for block, kind, place in blocks:
-                if kind != "text":
-                    raise _unknown(kind, place, "text")
-                required_string(block, "text", place)
-            content = _joined([_text(block["text"]) for block, _, _ in blocks])
+            content = _joined(self._texts(blocks))
         if content:
             self.messages.append({"role": role, "content": content})
 
@@ -136,8 +138,7 @@ class _MessagesInput:
             return
         parts: list[dict[str, Any]] = []
         blocks = _blocks(content, path)
-        if not blocks:
-            self.messages.append({"role": "user", "content": ""})
+        before = len(self.messages)
         for block, kind, place in blocks:
             if kind != "tool_result":
                 parts += self._parts(block, kind, place, "tool_result")
@@ -146,7 +147,7 @@ class _MessagesInput:
                 self.messages.append({"role": "user", "content": _joined(parts)})
                 parts = []
             self._add_result(block, place)
-        if parts:
+        if parts or len(self.messages) == before:
             self.messages.append({"role": "user", "content": _joined(parts)})
 
     def _add_result(self, block: dict[str, Any], path: str) -> None:
@@ -190,7 +191,7 @@ class _MessagesInput:
                 case "tool_use" | "mcp_tool_use":
                     said.calls.append(_call(block, place))
                 case _:
-                    raise _unknown(kind, place, "text", "thinking", "tool_use", "mcp_tool_use")
+                    self._leave_out(kind, place, "text", "thinking", "tool_use", "mcp_tool_use")
         if said.has_any or not results:
             self.messages.append(said.message)
 
@@ -213,7 +214,9 @@ class _MessagesInput:
                 name = required_string(block, "tool_name", path)
                 return [_text(f"The tool {name} is loaded.\n")]
             case _:
-                raise _unknown(kind, path, "text", "image", "document", "search_result", also)
+                known = ("text", "image", "document", "search_result", also)
+                self._leave_out(kind, path, *known)
+                return []
 
     def _document(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
         name = fields.string(block, "title", f"{path}.title") or ""
@@ -222,6 +225,7 @@ class _MessagesInput:
         source = fields.json_object(block, "source", path)
         if source is None:
             raise fields.missing(path)
+        check_object(source, path, _SOURCE)
         before = [_text(f"{about}\n")] if about else []
         match required_string(source, "type", path):
             case "text":
@@ -249,12 +253,23 @@ class _MessagesInput:
     def _search_result(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
         source = required_string(block, "source", path)
         title = fields.string(block, "title", f"{path}.title") or source
-        texts = []
-        for inner, kind, place in _blocks(block.get("content"), f"{path}.content"):
-            if kind != "text":
-                raise _unknown(kind, place, "text")
-            texts.append(required_string(inner, "text", place))
-        return [_text(document_text(f"Source: {source}\n" + "".join(texts), title))]
+        parts = self._texts(_blocks(block.get("content"), f"{path}.content"))
+        text = "".join(part["text"] for part in parts)
+        return [_text(document_text(f"Source: {source}\n{text}", title))]
+
+    def _texts(self, blocks: list[tuple[dict[str, Any], str, str]]) -> list[dict[str, Any]]:
+        """Return the parts of blocks that can only be texts."""
+        parts = []
+        for block, kind, place in blocks:
+            if kind == "text":
+                parts.append(_text(required_string(block, "text", place)))
+            else:
+                self._leave_out(kind, place, "text")
+        return parts
+
+    def _leave_out(self, kind: str, path: str, *known: str) -> None:
+        leave_out_type(kind, known, path, _supported(known))
+        self.left_out.append(path)
 
 
 @dataclass(slots=True)
@@ -279,6 +294,32 @@ class _Said:
         return message
 
 
+#: The members of messages; clients may send back an answer whole.
+_MESSAGE: Final = frozenset(
+    {
+        *("role", "content", "id", "type", "model", "stop_reason", "stop_sequence"),
+        *("stop_details", "usage", "container", "context_management"),
+    }
+)
+_SOURCE: Final = frozenset(["type", "media_type", "data", "url", "file_id", "content"])
+#: The members of blocks that are read, by the type.
+_BLOCKS: Final = {
+    kind: frozenset(f"type cache_control {members}".split())
+    for kind, members in {
+        "text": "text citations parsed_output",
+        "image": "source",
+        "document": "source title context citations",
+        "search_result": "source title content citations",
+        "tool_reference": "tool_name",
+        "tool_result": "tool_use_id content is_error",
+        "tool_use": "id name input caller",
+        "thinking": "thinking signature",
+        "mcp_tool_use": "id name input server_name",
+        "mcp_tool_result": "tool_use_id content is_error",
+    }.items()
+}
+
+
 def _ran_elsewhere(kind: str) -> bool:
     """Return True for blocks about tools that ran at Anthropic."""
     return kind == "server_tool_use" or kind.endswith("_tool_result")
@@ -293,7 +334,10 @@ def _blocks(content: object, path: str) -> list[tuple[dict[str, Any], str, str]]
         place = f"{path}[{number}]"
         if not isinstance(block, dict):
             raise fields.wrong_type(place, "an object", block)
-        blocks.append((block, required_string(block, "type", place), place))
+        kind = required_string(block, "type", place)
+        if (known := _BLOCKS.get(kind)) is not None:
+            check_object(block, place, known)
+        blocks.append((block, kind, place))
     return blocks
 
 
@@ -302,6 +346,7 @@ def _image_url(block: dict[str, Any], path: str) -> str:
     source = fields.json_object(block, "source", path)
     if source is None:
         raise fields.missing(path)
+    check_object(source, path, _SOURCE)
     match required_string(source, "type", path):
         case "url":
             return required_string(source, "url", path)
@@ -336,8 +381,11 @@ def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _unknown(kind: str, path: str, *known: str) -> Exception:
-    words = ", ".join(f'"{word}"' for word in known)
-    return fields.invalid(f"{path}.type", f"{fields.describe(kind)} is not supported here: {words}")
+    return fields.invalid(f"{path}.type", f"{fields.describe(kind)} {_supported(known)}")
+
+
+def _supported(known: Sequence[str]) -> str:
+    return "is not supported here: " + ", ".join(f'"{word}"' for word in known)
 
 
 ANTHROPIC_EFFORT: Final = Enumeration(("low", "medium", "high", "xhigh", "max"))
@@ -368,7 +416,10 @@ _CONVERSATION: Final[Members] = table(
         Value(array(ref("MessageParam"), minItems=1, maxItems=LIMITS.max_messages)),
         is_required=True,
     ),
-    honoured("system", Value(one_of(string(), array(ref("TextBlock"))))),
+    honoured(
+        "system",
+        Value(one_of(string(), array(one_of(ref("TextBlock"), ref("OtherTextBlock"))))),
+    ),
     honoured(
         "tools",
         Array(

@@ -22,6 +22,13 @@ _VERSIONED: Final = re.compile(r"(?P<name>[a-z_]+)_(?P<date>\d{8})")
 _WITHOUT_UNDO: Final = "20250429"
 
 
+#: Those about caches, deferred tools and how arguments are sent have no effect.
+_TOOL_MEMBERS: Final = (
+    *("type", "name", "description", "input_schema", "strict", "cache_control", "defer_loading"),
+    *("input_examples", "allowed_callers", "eager_input_streaming"),
+)
+
+
 def _commands(about: str, commands: Sequence[str], **properties: dict[str, Any]) -> dict[str, Any]:
     """Return a function of several commands, each of which needs some of the properties."""
     return {
@@ -171,6 +178,7 @@ def _tool(tool: object, path: str) -> dict[str, Any] | None:
     if schema is None:
         raise fields.missing(f"{path}.input_schema", "the JSON schema of what the tool is given")
     check_size(schema, MAX_SCHEMA, f"{path}.input_schema")
+    check_object(tool, path, _TOOL_MEMBERS)
     made: dict[str, Any] = {"type": "function", "name": name}
     description = fields.string(tool, "description", f"{path}.description")
     if description is not None:

@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import leave_out, leave_out_type
+from calculators.kit.requests.members import check_object, leave_out, leave_out_type
 from calculators.llm.api.openai.responses_object import opened
 from calculators.llm.requests.client_tools import CUSTOM_INPUT, flat_name
 from calculators.llm.requests.messages import (
     MediaCheck,
+    check_anything_is_left,
     check_arguments,
     file_text,
     image_url,
@@ -68,6 +69,25 @@ ITEM_TYPES: Final = (
     "compaction",
     *PASSED_OVER,
 )
+PART_TYPES: Final = (
+    *("input_text", "output_text", "refusal", "input_image", "input_audio", "input_file"),
+)
+_READ: Final = frozenset({None, *ITEM_TYPES}.difference(PASSED_OVER))
+#: The members of items and parts that are read, or that clients send back of an answer.
+_ITEM: Final = frozenset(
+    {
+        *("type", "id", "call_id", "status", "role", "content", "phase", "name", "namespace"),
+        *("arguments", "input", "action", "operation", "output", "execution", "tools", "error"),
+        *("encrypted_content", "summary", "server_label", "approval_request_id", "author"),
+        *("recipient", "agent", "caller", "created_by", "environment", "max_output_length"),
+    }
+)
+_PART: Final = frozenset(
+    {
+        *("type", "text", "annotations", "logprobs", "refusal", "image_url", "detail"),
+        *("file_id", "file_data", "file_url", "filename", "input_audio"),
+    }
+)
 #: These need an earlier response, of which none is kept.
 STORED: Final = ("item_reference",)
 
@@ -110,6 +130,7 @@ def read_input(value: object, limits: RequestLimits, media: MediaCheck | None = 
     for place, item in enumerate(value):
         conversation.add(item, f"input[{place}]")
     conversation.flush()
+    check_anything_is_left(conversation.messages, conversation.left_out)
     return ReadInput(conversation.messages, conversation.tools)
 
 
@@ -119,6 +140,8 @@ class _ResponsesInput:
     def __init__(self, media: MediaCheck) -> None:
         self.messages: list[dict[str, Any]] = []
         self.tools: list[tuple[str, Any]] = []
+        #: The paths of items and parts of unknown types.
+        self.left_out: list[str] = []
         self._media = media
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -129,6 +152,8 @@ class _ResponsesInput:
         if not isinstance(item, dict):
             raise fields.wrong_type(path, "an object", item)
         kind = fields.string(item, "type", f"{path}.type")
+        if kind in _READ:
+            check_object(item, path, _ITEM)
         match kind:
             case "reasoning":
                 self._add_reasoning(item, path)
@@ -163,6 +188,7 @@ class _ResponsesInput:
             case _:
                 why = "is no type of items that are read"
                 leave_out_type(kind, ITEM_TYPES, path, why, noun="type of items")
+                self.left_out.append(path)
 
     def flush(self) -> None:
         """Make a message of the assistant of the pending parts."""
@@ -261,6 +287,8 @@ class _ResponsesInput:
         if not isinstance(part, dict):
             raise fields.wrong_type(path, "an object", part)
         kind = fields.string(part, "type", f"{path}.type")
+        if kind in PART_TYPES:
+            check_object(part, path, _PART)
         match kind:
             case None:
                 raise fields.missing(f"{path}.type")
@@ -283,11 +311,10 @@ class _ResponsesInput:
                 self._media.audio(path)
                 return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
             case _:
-                raise fields.invalid(
-                    f"{path}.type",
-                    f'{fields.describe(kind)} is none of "input_text", "output_text", '
-                    '"input_image", "input_audio", "input_file"',
-                )
+                why = "is no type of parts that are read"
+                leave_out_type(kind, PART_TYPES, path, why, noun="type of parts")
+                self.left_out.append(path)
+                return None
 
 
 def _leave_out_foreign(path: str) -> None:

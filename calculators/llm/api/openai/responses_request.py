@@ -23,16 +23,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import (
-    anything,
-    array,
-    flag,
-    one_of,
-    ref,
-    request,
-    string,
-    word,
-)
+from calculators.kit.requests.schema import anything, array, flag, one_of, ref, request, string
 from calculators.language.generation_request import TemplateArguments, Tools
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.engine.settings import GenerationSettings
@@ -49,7 +40,6 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import (
     CHAT_LOGPROBS_MEMBERS,
-    INCLUDES,
     N,
     max_tokens_member,
     stop_member,
@@ -97,8 +87,9 @@ RESPONSES_MEMBERS: Final[Members] = table(
     stop_member("stop"),
     honoured(
         "include",
-        Array(word(INCLUDES)),
-        "`message.output_text.logprobs` and `reasoning.encrypted_content` have an effect.",
+        Array(string()),
+        "`message.output_text.logprobs` and `reasoning.encrypted_content` have an effect; what "
+        "OpenAI's API does not have is left out with a warning.",
     ),
     honoured(
         "text",

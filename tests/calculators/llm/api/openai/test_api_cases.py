@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.kit.requests.tokenize_request import TokenizeRequest
 from calculators.language.generation_request import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
@@ -95,6 +96,9 @@ def parse_and_form(endpoint: LlmEndpoint, body: object, limits: RequestLimits) -
     "case", [case for case in API_CASES if is_parsing(case)], ids=lambda case: case["id"]
 )
 def test_requests_are_accepted_or_refused_as_in_the_cases(case: dict[str, Any]) -> None:
+    # OpenVINO Model Server drops unknown members of messages; here the default rule does so.
+    drops = "MessagesWithMoreMessageFields" in case["id"]
+    set_current_record(RequestRecord("") if drops else None)
     try:
         parse_and_form(endpoint_of(case["endpoint"]), case["body"], limits_of(case))
         refused = False
@@ -102,6 +106,8 @@ def test_requests_are_accepted_or_refused_as_in_the_cases(case: dict[str, Any]) 
         refused = True
         unnamed = error.param is None
         assert not unnamed, "every refusal of a body names the member"
+    finally:
+        set_current_record(None)
     # An exception goes the other way: should it not, it is none any more.
     assert refused is (is_refused(case) is (exception_of(case) is None))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.requests.messages import normalise_messages
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -88,7 +89,12 @@ def test_known_members_are_kept_in_their_order(message: dict[str, Any]) -> None:
 def test_null_means_absent_and_unknown_members_are_dropped(
     message: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert list(normalised(message).items()) == list(expected.items())
+    # As in a request to a server: its record has the rule for unknown members.
+    set_current_record(RequestRecord(""))
+    try:
+        assert list(normalised(message).items()) == list(expected.items())
+    finally:
+        set_current_record(None)
 
 
 @pytest.mark.parametrize("function", [{}, {"arguments": None}, {"arguments": ""}])
