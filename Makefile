@@ -121,7 +121,7 @@ ray: $(RAY_READY) ## tests of --on ray, in an environment of their own, .venv-ra
 	$(RAY_VENV)/bin/python -m pytest tests/ray tests/documents/test_ray.py $(WORDS)
 
 models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
-	$(BIN)/python -m bench.smollm2
+	$(BIN)/python -m bench.downloads smollm2
 	$(BIN)/python -m pytest tests/real_models $(WORDS)
 
 # Each of them, also after one has failed. That beside MediaPipe where MEDIAPIPE_PYTHON says where it is.

@@ -3,13 +3,13 @@
     python -m bench.batches [--write FILE] [--quick] [--priority PRIORITY] [--parts PART ...]
 
 Throughput: the requests of `bench.load_generator` as a batch, worked off by the code of `graphrt
-batch`, and the same prompts through openvino-genai's pipeline alone (`bench.engine_throughput`), in
+batch`, and the same prompts through openvino-genai's pipeline alone (`bench.engine`), in
 turns, both 32 at a time. The time of a batch is from its making to its results; a small batch loads
 the model before.
 
 Beside a batch: streamed chats, one after the other with pauses, without a batch and with one, in
 turns on one server; the time to the first token of each. With the demo, and with SmolLM2
-(`bench.smollm2`) if it has been downloaded. At last with programs that take a core each, in
+(`bench.downloads`) if it has been downloaded. At last with programs that take a core each, in
 sessions of their own, as on a machine that others use too.
 """
 
@@ -25,14 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.engine_throughput import model_options, tokens_per_word
+from bench.downloads import smollm2_path
+from bench.engine import model_options, tokens_per_word
 from bench.load_generator import (
     Address,
     Lengths,
@@ -43,17 +43,21 @@ from bench.load_generator import (
     read_answer,
     run_loop,
 )
-from bench.machine import ServerProcess, children, cpu_seconds, describe_machine
-from bench.serve_vs_engine import (
+from bench.machine import (
     DEMO,
-    Model,
-    load_arguments,
-    run_engine,
-    run_part,
+    JsonClient,
+    ServerProcess,
+    children,
+    cpu_seconds,
+    describe_machine,
+    head,
+    publish,
+    report_parser,
+    row,
     say,
     versions,
 )
-from bench.smollm2 import smollm2_path
+from bench.serve_vs_engine import Model, load_arguments, run_engine, run_part
 from calculators.llm.prompt.builder import PromptBuilder
 from servers.batch_work.inner_server import inner_client
 from servers.batch_work.worker import BatchWorker
@@ -89,9 +93,9 @@ _FINISHED: Final = ("completed", "failed", "cancelled", "expired")
 class BatchClient:
     """Files and batches of a server with one model, over HTTP."""
 
-    def __init__(self, url: str, model: str) -> None:
-        self._url = url
-        self._model = model
+    def __init__(self, server: ServerProcess) -> None:
+        self._client = JsonClient(server.address)
+        self._model = server.model
 
     def make(self, requests: Sequence[Request]) -> str:
         """Make a batch and return its id."""
@@ -103,28 +107,23 @@ class BatchClient:
             f"\r\n\r\n{lines}\r\n--{boundary}--\r\n"
         )
         kind = f"multipart/form-data; boundary={boundary}"
-        file = self._send("/v1/files", form.encode(), kind)
+        file = json.loads(self._client.send("/v1/files", form.encode(), kind))
         body = {
             "input_file_id": file["id"],
             "endpoint": _ENDPOINT,
             "completion_window": "24h",
         }
-        found: str = self._send("/v1/batches", json.dumps(body).encode())["id"]
+        found: str = self._client.post("/v1/batches", body)["id"]
         return found
 
     def get(self, batch: str) -> Any:
-        return self._send(f"/v1/batches/{batch}")
+        return self._client.get(f"/v1/batches/{batch}")
 
     def cancel(self, batch: str) -> None:
         """Cancel a batch and wait for its end."""
-        self._send(f"/v1/batches/{batch}/cancel", b"{}")
+        self._client.post(f"/v1/batches/{batch}/cancel", {})
         while self.get(batch)["status"] not in _FINISHED:
             time.sleep(0.05)
-
-    def _send(self, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
-        asked = urllib.request.Request(self._url + path, body, {"Content-Type": kind})
-        with urllib.request.urlopen(asked) as answered:
-            return json.load(answered)
 
 
 def _line(number: int, request: Request, model: str = "demo") -> str:
@@ -265,7 +264,7 @@ def measure_chats(served: Path, model: str, turns: int, priority: str, burners: 
         ) as server,
         burning(burners),
     ):
-        client = BatchClient(server.url, model)
+        client = BatchClient(server)
         run_loop(chats(server.url, model, 5, 999))
         for turn in range(-1, turns):
             # The turn before the first one starts the worker, and is not counted.
@@ -336,6 +335,7 @@ def report(
 
 def _throughput(pairs: Sequence[tuple[Rate, Rate]]) -> list[str]:
     ratio = statistics.median(batch.throughput / engine.throughput for engine, batch in pairs)
+    columns = (f"{side}: tokens/s, CPU per token" for side in ("engine alone", "batch"))
     by_cpu = statistics.median(engine.cpu / batch.cpu for engine, batch in pairs)
     return [
         "",
@@ -345,16 +345,17 @@ def _throughput(pairs: Sequence[tuple[Rate, Rate]]) -> list[str]:
         "from its making to its results, with the model loaded, as `graphrt batch` works it off. "
         "The aim is a ratio of 0.95 at least.",
         "",
-        "| turn | engine alone: tokens/s, CPU per token | batch: tokens/s, CPU per token | ratio | "
-        "ratio of CPU |",
-        "|---|---|---|---|---|",
+        *head("turn", *columns, "ratio", "ratio of CPU"),
         *(
-            f"| {turn} | {engine.throughput:,.0f}, {engine.cpu:,.0f} µs | "
-            f"{batch.throughput:,.0f}, {batch.cpu:,.0f} µs | "
-            f"{batch.throughput / engine.throughput:.3f} | {engine.cpu / batch.cpu:.3f} |"
+            row(
+                turn,
+                *(f"{each.throughput:,.0f}, {each.cpu:,.0f} µs" for each in (engine, batch)),
+                f"{batch.throughput / engine.throughput:.3f}",
+                f"{engine.cpu / batch.cpu:.3f}",
+            )
             for turn, (engine, batch) in enumerate(pairs, 1)
         ),
-        f"| median | | | {ratio:.3f} | {by_cpu:.3f} |",
+        row("median", "", "", f"{ratio:.3f}", f"{by_cpu:.3f}"),
         "",
         "CPU is of all processes: with HTTP, templates, text and the store. Its ratio is the share "
         "of the engine in the work.",
@@ -362,15 +363,19 @@ def _throughput(pairs: Sequence[tuple[Rate, Rate]]) -> list[str]:
 
 
 def _table(found: Sequence[FirstTokens]) -> list[str]:
-    head = ["model", "chats", "median, p95 without", "median, p95 with"]
-    head += ["ratio of medians", "tokens/s of the batch"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    columns = ("model", "chats", "median, p95 without", "median, p95 with", "ratio of medians")
+    lines = head(*columns, "tokens/s of the batch")
     for each in found:
         times = [f"{_ms(some)}, {_ms([_p95(some)])}" for some in (each.alone, each.beside)]
         low, high = each.bounds()
         lines.append(
-            f"| {each.model} | 2 x {len(each.alone)} | {' | '.join(times)} "
-            f"| {each.ratio:.2f} [{low:.2f}, {high:.2f}] | {each.rate:,.0f} |"
+            row(
+                each.model,
+                f"2 x {len(each.alone)}",
+                *times,
+                f"{each.ratio:.2f} [{low:.2f}, {high:.2f}]",
+                f"{each.rate:,.0f}",
+            )
         )
     return lines
 
@@ -381,8 +386,7 @@ def _p95(values: Sequence[float]) -> float:
 
 def main() -> None:
     """Measure, print, and write to a file if requested."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
+    parser = report_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer requests, one turn")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
     parser.add_argument("--priority", choices=(IDLE, NORMAL), default=IDLE, help="of the batch")
@@ -408,10 +412,7 @@ def main() -> None:
         found.append(measure_chats(smollm2_path(), "smollm2", turns, priority, 0))
     if "busy" in parts:
         busy.append(measure_chats(DEMO, "demo", turns, priority, BURNERS))
-    text = report(pairs, found, busy, load)
-    if arguments.write:
-        arguments.write.write_text(text, encoding="utf-8")
-    print(text)
+    publish(report(pairs, found, busy, load), arguments.write)
 
 
 if __name__ == "__main__":

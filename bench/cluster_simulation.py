@@ -1,6 +1,6 @@
 """Clusters of 10 to 1,000 replicas, simulated: queueing, routing, autoscaling, fronts.
 
-    python -m bench.cluster_simulation [--short] [--processes N] [--markdown FILE]
+    python -m bench.cluster_simulation [--short] [--processes N] [--write FILE]
 
 What is simulated: `bench.cluster_model`. A replica is like the model of 98 M parameters in
 bench/serve_vs_engine.md on two cores: 450 output tokens per second with many requests at a time,
@@ -11,7 +11,6 @@ its answer of 200. Requests that arrive in the first minute do not count.
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import time
@@ -20,7 +19,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -41,6 +39,7 @@ from bench.cluster_model import (
     least_loaded,
     scale,
 )
+from bench.machine import head, publish, report_parser, row
 
 SEED: Final = 7
 ENGINE: Final = Engine(peak=450.0)
@@ -155,13 +154,9 @@ def _called(call: Call) -> Figures:
 # Tables -------------------------------------------------------------------------------------------
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown."""
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown, and an empty one."""
+    yield from (*head(*columns), *(row(*cells) for cells in rows), "")
 
 
 def _times(figures: Figures) -> list[str]:
@@ -187,10 +182,10 @@ def routing(sizes: Sequence[int], seconds: float, run_all: RunAll) -> Iterator[s
                 calls.append(partial(simulate, size, choose, phases, duration))
     rows = [
         [
-            *(*head, f"{each.requests:,}", *_times(each)),
+            *(*shown, f"{each.requests:,}", *_times(each)),
             *(f"{each.queued:.1%}", f"{each.cached:.2f}", f"{each.tokens:,.0f}"),
         ]
-        for head, each in zip(heads, run_all(calls), strict=True)
+        for shown, each in zip(heads, run_all(calls), strict=True)
     ]
     yield "## Routing"
     yield ""
@@ -199,8 +194,17 @@ def routing(sizes: Sequence[int], seconds: float, run_all: RunAll) -> Iterator[s
         "times the mean load in every five, half of it in between."
     )
     yield ""
-    head = ["replicas", "traffic", "routing", "requests", *_TIMES, "queued", "cached", "tokens/s"]
-    yield from table(head, rows)
+    columns = [
+        "replicas",
+        "traffic",
+        "routing",
+        "requests",
+        *_TIMES,
+        "queued",
+        "cached",
+        "tokens/s",
+    ]
+    yield from table(columns, rows)
 
 
 def capacity(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
@@ -216,10 +220,10 @@ def capacity(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     )
     rows = []
     for rate in rates:
-        row = [f"{rate:.2f}"]
+        cells = [f"{rate:.2f}"]
         for each in islice(found, len(names)):
-            row += [f"{each.median * 1e3:,.0f}, {each.slowest * 1e3:,.0f}", f"{each.pace:.0f}"]
-        rows.append(row)
+            cells += [f"{each.median * 1e3:,.0f}, {each.slowest * 1e3:,.0f}", f"{each.pace:.0f}"]
+        rows.append(cells)
     yield f"## How much a replica takes: {size} replicas, steady"
     yield ""
     yield (
@@ -227,10 +231,10 @@ def capacity(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
         "requests in the mean make a conversation."
     )
     yield ""
-    head = ["new conversations/s and replica"]
+    columns = ["new conversations/s and replica"]
     for name in names:
-        head += [f"{name}: TTFT", "pace"]
-    yield from table(head, rows)
+        columns += [f"{name}: TTFT", "pace"]
+    yield from table(columns, rows)
 
 
 def knowledge(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
@@ -261,11 +265,11 @@ def knowledge(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
     )
     rows = []
     for fronts, look, is_shared in kinds:
-        row = [str(fronts), f"{look:.0f} s" if look else "always", "yes" if is_shared else "no"]
+        cells = [str(fronts), f"{look:.0f} s" if look else "always", "yes" if is_shared else "no"]
         pair = list(islice(found, 2))
         for each in pair:
-            row += [f"{each.median * 1e3:,.0f}", f"{each.slowest * 1e3:,.0f}"]
-        rows.append([*row, f"{pair[1].cached:.2f}"])
+            cells += [f"{each.median * 1e3:,.0f}", f"{each.slowest * 1e3:,.0f}"]
+        rows.append([*cells, f"{pair[1].cached:.2f}"])
     yield f"## What fronts know: {size} replicas, steady"
     yield ""
     yield (
@@ -274,8 +278,8 @@ def knowledge(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
         "front."
     )
     yield ""
-    head = ["fronts", "looks every", "shared table", "least loaded: TTFT p50, ms", "p99"]
-    yield from table([*head, "prefix: TTFT p50, ms", "p99", "cached"], rows)
+    columns = ["fronts", "looks every", "shared table", "least loaded: TTFT p50, ms", "p99"]
+    yield from table([*columns, "prefix: TTFT p50, ms", "p99", "cached"], rows)
 
 
 def slack(size: int, seconds: float, run_all: RunAll) -> Iterator[str]:
@@ -365,8 +369,8 @@ def fronts_of(sizes: Sequence[int]) -> Iterator[str]:
         "means several fronts."
     )
     yield ""
-    head = ["replicas", "each makes", "requests/s", "tokens/s", "cores of fronts"]
-    yield from table(head, rows)
+    columns = ["replicas", "each makes", "requests/s", "tokens/s", "cores of fronts"]
+    yield from table(columns, rows)
 
 
 def report(*, is_short: bool = False, run_all: RunAll = one_by_one) -> str:
@@ -396,17 +400,13 @@ def report(*, is_short: bool = False, run_all: RunAll = one_by_one) -> str:
 
 def main() -> None:
     """Simulate, and print or write the tables."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cluster_simulation")
+    parser = report_parser(__doc__)
     parser.add_argument("--short", action="store_true", help="small clusters: for tests")
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     words = parser.parse_args()
     with ProcessPoolExecutor(words.processes) as pool:
         text = report(is_short=words.short, run_all=partial(pool.map, _called))
-    if words.markdown is None:
-        print(text)
-    else:
-        words.markdown.write_text(text, "utf-8")
+    publish(text, words.write)
 
 
 if __name__ == "__main__":

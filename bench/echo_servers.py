@@ -1,10 +1,13 @@
-"""Echo servers of the fronts' libraries, whose throughput is the fronts' upper limit.
+"""Servers on the fronts' libraries that do next to nothing: the fronts' upper limit.
 
     python -m bench.echo_servers grpc-bytes|grpc-messages|http [PORT]
+    python -m bench.echo_servers grpc-model|http-model MODEL_FILE ELEMENTS [PROPERTY=VALUE ...]
 
 Prints its port and serves until it is ended. Several processes with one PORT share it.
-``grpc-messages`` parses each request and makes its answer again with protobuf; the others do not
-look at the data.
+``grpc-messages`` parses each request and makes its answer again with protobuf; the other echoes do
+not look at the data. The last two run a plain model with OpenVINO's properties: the last
+4 * ELEMENTS bytes of a request are the tensor, as `bench.clients` sends it; nothing is parsed,
+checked, counted or logged.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import grpc
+import numpy as np
 import uvloop
 from aiohttp import web
 
@@ -28,7 +32,7 @@ _OPTIONS: Final = (
 )
 
 
-async def serve_grpc(answer: Callable[[bytes], Awaitable[bytes]], port: int) -> None:
+async def serve_grpc(answer: Callable[[bytes], Awaitable[bytes]], port: int = 0) -> None:
     """Serve ``ModelInfer`` by a function of its message, at a port; 0: any."""
 
     async def infer(request: bytes, _: Any) -> bytes:
@@ -62,7 +66,7 @@ async def made_anew(data: bytes) -> bytes:
     return bytes(response.SerializeToString())
 
 
-async def serve_http(answer: Callable[[bytes], Awaitable[bytes]], port: int) -> None:
+async def serve_http(answer: Callable[[bytes], Awaitable[bytes]], port: int = 0) -> None:
     """Serve any path by a function of its body, at a port; 0: any."""
 
     async def infer(request: web.BaseRequest) -> web.StreamResponse:
@@ -81,17 +85,50 @@ async def serve_http(answer: Callable[[bytes], Awaitable[bytes]], port: int) -> 
     await asyncio.Event().wait()
 
 
+class BareModel:
+    """A compiled model with as many infer requests as OpenVINO recommends."""
+
+    def __init__(self, file: str, elements: int, properties: dict[str, str]) -> None:
+        import openvino
+
+        compiled = openvino.Core().compile_model(file, "CPU", properties)
+        self._tensor = openvino.Tensor
+        self._size = 4 * elements
+        self._idle: asyncio.Queue[Any] = asyncio.Queue()
+        for _ in range(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")):
+            self._idle.put_nowait(compiled.create_infer_request())
+
+    async def infer(self, data: bytes) -> bytes:
+        """Return the bytes of the first output for the tensor at the end of ``data``."""
+        # OpenVINO needs aligned numbers, and the tensor may begin anywhere in a message.
+        numbers = np.frombuffer(data, np.uint8)[-self._size :].view(np.float32)
+        array = np.require(numbers, requirements="A").reshape(1, -1)
+        request = await self._idle.get()
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        request.set_callback(lambda _: loop.call_soon_threadsafe(done.set_result, None), None)
+        request.set_input_tensor(0, self._tensor(array, shared_memory=True))
+        request.start_async()
+        await done
+        answer: bytes = request.get_output_tensor(0).data.tobytes()
+        self._idle.put_nowait(request)
+        return answer
+
+
 def main() -> None:
-    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    match sys.argv[1:2]:
-        case ["grpc-bytes"]:
-            uvloop.run(serve_grpc(echo, port))
-        case ["grpc-messages"]:
-            uvloop.run(serve_grpc(made_anew, port))
-        case ["http"]:
-            uvloop.run(serve_http(echo, port))
+    match sys.argv[1:]:
+        case ["grpc-bytes", *port]:
+            uvloop.run(serve_grpc(echo, *map(int, port)))
+        case ["grpc-messages", *port]:
+            uvloop.run(serve_grpc(made_anew, *map(int, port)))
+        case ["http", *port]:
+            uvloop.run(serve_http(echo, *map(int, port)))
+        case ["grpc-model" | "http-model" as kind, file, elements, *properties]:
+            settings = dict(each.split("=", 1) for each in properties)
+            model = BareModel(file, int(elements), settings)
+            uvloop.run((serve_grpc if kind == "grpc-model" else serve_http)(model.infer))
         case _:
-            sys.exit((__doc__ or "").strip())
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,9 @@ checkpoint of transformers and a Python that has them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,8 +30,19 @@ from typing import Any, Final
 import numpy as np
 import uvloop
 
-from bench.embedding_clients import Peer, figures, start_infinity, start_sentence_transformers
-from bench.machine import ServerProcess, children, cpu_seconds, describe_machine
+from bench.clients import figures
+from bench.machine import (
+    OtherServer,
+    ServerProcess,
+    cpu_seconds,
+    describe_machine,
+    family_seconds,
+    head,
+    publish,
+    report_parser,
+    row,
+    run_json,
+)
 from bench.random_model import make_encoder, text_of
 from calculators.text.embeddings.encoding import Embed, encode
 from calculators.text.text_models.batch_runner import CompiledForms
@@ -47,26 +55,60 @@ CLIENTS: Final = (1, 8, 64)
 TOKENS: Final = {"query": 8, "chunk": 147}
 _TEXTS: Final = 64
 _PATH: Final = "/v3/embeddings"
+#: sentence-transformers behind FastAPI, as its users write it: a thread for each request.
+_FASTAPI: Final = """
+import base64, sys
+import uvicorn
+from fastapi import FastAPI
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer(sys.argv[1], device="cpu")
+app = FastAPI()
+
+@app.get("/health")
+def health():
+    return {}
+
+@app.post("/v1/embeddings")
+def embeddings(body: dict):
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    vectors = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    rows = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+    data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
+    return {"object": "list", "data": data, "model": "m", "usage": {}}
+
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[-1]), log_level="error")
+"""
 
 #: Measures one load: clients, tokens of a text, seconds.
 Measure = Callable[[int, int, float], dict[str, float]]
 
 
-def through_http(address: str, path: str, model: str, pid: int) -> Measure:
-    """Measure a server with clients in a process of their own; ``pid``: the server's."""
+def sentence_transformers(python: str, checkpoint: Path) -> OtherServer:
+    """Start sentence-transformers behind FastAPI."""
+    command = [python, "-c", _FASTAPI, str(checkpoint)]
+    return OtherServer(command, path="/v1/embeddings", model="m")
+
+
+def infinity(python: str, checkpoint: Path) -> OtherServer:
+    """Start infinity-emb with its torch engine."""
+    command = [
+        *(python, "-m", "infinity_emb.cli", "v2", "--model-id", str(checkpoint)),
+        *("--served-model-name", "m", "--engine", "torch", "--device", "cpu"),
+        *("--log-level", "error"),
+    ]
+    return OtherServer(command, path="/embeddings", model="m")
+
+
+def through_http(server: ServerProcess | OtherServer, path: str) -> Measure:
+    """Measure a server with clients in a process of their own."""
+    pid = server.pids["server"]
 
     def measured(clients: int, tokens: int, seconds: float) -> dict[str, float]:
-        words = (address, path, model, clients, seconds, tokens)
-        pids = (pid, *children(pid))
-        before = sum(map(cpu_seconds, pids))
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.embedding_clients", *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found: dict[str, float] = json.loads(done.stdout)
-        return with_cpu(found, sum(map(cpu_seconds, pids)) - before)
+        words = (server.address, path, server.model, clients, seconds, tokens)
+        before = family_seconds(pid)
+        found: dict[str, float] = run_json("bench.clients", "embeddings", *words)
+        return with_cpu(found, family_seconds(pid) - before)
 
     return measured
 
@@ -165,10 +207,8 @@ def with_cpu(found: dict[str, float], seconds: float) -> dict[str, float]:
 
 def table(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> list[str]:
     """Return the lines of a Markdown table with the medians of the rounds."""
-    lines = [
-        "| texts, clients | system | texts/s | p50 ms | p99 ms | CPU us/text | of the clients |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    columns = ("texts, clients", "system", "texts/s", "p50 ms", "p99 ms", "CPU us/text")
+    lines = head(*columns, "of the clients")
     for (kind, clients), systems in found.items():
         for name, rounds in systems.items():
             rate, p50, p99, cpu = (
@@ -176,18 +216,20 @@ def table(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> li
             )
             asking = [each["clients"] for each in rounds if "clients" in each]
             lines.append(
-                f"| {kind}, {clients} | {name} | {rate:,.0f} | {p50:.1f} | {p99:.1f} | {cpu:,.0f} "
-                f"| {f'{median(asking):,.0f}' if asking else ''} |"
+                row(
+                    f"{kind}, {clients}",
+                    name,
+                    *(f"{rate:,.0f}", f"{p50:.1f}", f"{p99:.1f}", f"{cpu:,.0f}"),
+                    f"{median(asking):,.0f}" if asking else "",
+                )
             )
     return lines
 
 
 def ratios(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> list[str]:
     """Return a table of the server's rates by those without HTTP: medians of the rounds' ratios."""
-    lines = [
-        "| texts, clients | weights | through HTTP, by without | by one by one, one stream |",
-        "|---|---|---|---|",
-    ]
+    columns = ("texts, clients", "weights", "through HTTP, by without")
+    lines = head(*columns, "by one by one, one stream")
     for (kind, clients), systems in found.items():
         for weights in ("f32", "int8"):
             served = systems[f"graphrt, {weights}"]
@@ -195,13 +237,13 @@ def ratios(found: dict[tuple[str, int], dict[str, list[dict[str, float]]]]) -> l
             for other in ("without HTTP", "one by one, one stream, without HTTP"):
                 pairs = zip(served, systems[f"{other}, {weights}"], strict=True)
                 cells.append(f"{median(one['rate'] / two['rate'] for one, two in pairs):.2f}")
-            lines.append(f"| {kind}, {clients} | {weights} | {' | '.join(cells)} |")
+            lines.append(row(f"{kind}, {clients}", weights, *cells))
     return lines
 
 
 def main() -> None:
     """Measure, print, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
@@ -209,33 +251,28 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, help="a model in transformers' form")
     parser.add_argument("--sentence_transformers", metavar="PYTHON")
     parser.add_argument("--infinity", metavar="PYTHON")
-    parser.add_argument("--write", type=Path)
     words = parser.parse_args()
     found: dict[tuple[str, int], dict[str, list[dict[str, float]]]] = {}
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         systems: dict[str, Measure] = {}
-        servers: list[ServerProcess | Peer] = []
+        servers: list[ServerProcess | OtherServer] = []
         try:
             for name in ("f32", "int8"):
                 directory = make_encoder(Path(folder, name), int8=name == "int8")
                 server = ServerProcess(directory)
                 servers.append(server)
-                systems[f"graphrt, {name}"] = through_http(
-                    server.address, _PATH, name, server.pids["server"]
-                )
+                systems[f"graphrt, {name}"] = through_http(server, _PATH)
                 systems[f"without HTTP, {name}"] = without_http(directory)
                 systems[f"one by one, one stream, without HTTP, {name}"] = one_by_one(directory)
             for python, start, name in (
-                (words.sentence_transformers, start_sentence_transformers, "sentence-transformers"),
-                (words.infinity, start_infinity, "infinity-emb"),
+                (words.sentence_transformers, sentence_transformers, "sentence-transformers"),
+                (words.infinity, infinity, "infinity-emb"),
             ):
                 if python:
                     peer = start(python, words.checkpoint)
                     servers.append(peer)
-                    systems[name] = through_http(
-                        peer.address, peer.path, peer.model, peer.process.pid
-                    )
+                    systems[name] = through_http(peer, peer.path)
             for _ in range(words.rounds):
                 for kind in words.texts:
                     for clients in words.clients:
@@ -247,17 +284,17 @@ def main() -> None:
         finally:
             for each in servers:
                 each.close()
-    lines = [*ratios(found), "", *table(found)]
-    heading = [
+    lines = [
+        *("# Embeddings through HTTP", "", "`python -m bench.embeddings_throughput`", ""),
         f"{describe_machine()}; load average before {load_before:.1f}, after "
         f"{os.getloadavg()[0]:.1f}; numpy {np.__version__}; medians of {words.rounds} rounds of "
         f"{words.seconds:g} s.",
         "",
+        *ratios(found),
+        "",
+        *table(found),
     ]
-    print("\n".join([*heading, *lines]))
-    if words.write is not None:
-        title = ["# Embeddings through HTTP", "", "`python -m bench.embeddings_throughput`", ""]
-        words.write.write_text("\n".join([*title, *heading, *lines, ""]), encoding="utf-8")
+    publish(lines, words.write)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Writer of GGUF files, as ggml's ``docs/gguf.md`` describes them, for the benchmark's models."""
+"""Writers of GGUF files, as ggml's ``docs/gguf.md`` describes them, and of safetensors."""
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,3 +122,26 @@ def _array(values: Sequence[str] | Sequence[int] | Sequence[float]) -> bytes:
         head = struct.pack("<IQ", _FLOAT32, len(values))
         return head + np.array(values, dtype="<f4").tobytes()
     return struct.pack("<IQ", _INT32, len(values)) + np.array(values, dtype="<i4").tobytes()
+
+
+#: Names of types in safetensors.
+_SAFETENSORS_TYPES: Final = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16"}
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Write ``tensors`` (float32 or float16, C order) in the safetensors format."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, array in tensors.items():
+        header[name] = {
+            "dtype": _SAFETENSORS_TYPES[array.dtype],
+            "shape": array.shape,
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            file.write(np.ascontiguousarray(array).data)

@@ -1,7 +1,7 @@
 """Drawings of graphs beside ELK's: crossings, length of lines, and time.
 
     npm install --prefix build/elk elkjs@0.12.1
-    python -m bench.graph_drawings --elk build/elk > bench/graph_drawings.md
+    python -m bench.graph_drawings --elk build/elk --write bench/graph_drawings.md
 
 ELK gets the same boxes, with ports at the same places, its orthogonal routing, its network simplex,
 and its folding (``MULTI_EDGE``, aspect ratio 1.7) for graphs that are folded here. Nothing of ELK
@@ -10,16 +10,14 @@ is part of graphrt.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import calculators
-from bench.machine import describe_machine
+from bench.machine import ROOT, describe_machine, head, publish, report_parser, row
 from graph_runtime import REGISTRY, GraphError, Registry, ValidatedGraph, ValidationError
 from servers.drawing.description import describe_graph
 from servers.drawing.drawing import DrawnNode, GraphDrawing, Point
@@ -28,7 +26,6 @@ from servers.drawing.level import crossings, length
 from servers.serving.graph_source import GraphSource
 from servers.serving.python_path import registry_with
 
-ROOT = Path(__file__).parents[1]
 _OPTIONS = {
     "elk.algorithm": "layered",
     "elk.direction": "RIGHT",
@@ -52,13 +49,25 @@ _FOLDING = {
     "elk.layered.wrapping.additionalEdgeSpacing": "24",
 }
 
+#: JSON lists of ELK's graphs in, and laid out, by standard input and output.
+_ELK = """
+import { readFileSync } from "node:fs"
+import { createRequire } from "node:module"
+
+const ELK = createRequire(`${process.cwd()}/`)("elkjs")
+const elk = new ELK()
+const laid = []
+for (const graph of JSON.parse(readFileSync(0, "utf8"))) laid.push(await elk.layout(graph))
+process.stdout.write(JSON.stringify(laid))
+"""
+
 #: The lines of a stream, each a list of corners.
 Streams = dict[object, list[list[Point]]]
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report_parser(__doc__)
     parser.add_argument("--elk", type=Path, required=True, help="a folder with elkjs installed")
     parser.add_argument(
         "graphs", nargs="*", type=Path, help="those of bench/graphs and the examples"
@@ -84,7 +93,7 @@ def main() -> None:
             seconds.append(time.process_time() - begun)
         drawings.append((file, draw(graph, file.stem), min(seconds)))
     laid = _elk(args.elk, [to_elk(drawing) for _, drawing, _ in drawings])
-    _print(drawings, laid)
+    publish(report(drawings, laid), args.write)
 
 
 def _plan(source: GraphSource) -> ValidatedGraph | None:
@@ -142,7 +151,7 @@ def _child(node: DrawnNode) -> dict[str, Any]:
 
 def _elk(folder: Path, graphs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     done = subprocess.run(
-        ["node", str(Path(__file__).with_name("graph_drawings_elk.mjs").resolve())],
+        ["node", "--input-type=module", "--eval", _ELK],
         input=json.dumps(graphs),
         capture_output=True,
         text=True,
@@ -172,7 +181,11 @@ def _elk_streams(drawing: GraphDrawing, laid: dict[str, Any]) -> Streams:
     return found
 
 
-def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]) -> None:
+def report(
+    drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str, Any]]
+) -> list[str]:
+    """Return the table."""
+    columns = ("graph", "nodes", "crossings, ELK's", "length, ELK's", "ratio", "size, ELK's", "ms")
     lines = [
         "# Drawings beside ELK's",
         "",
@@ -184,8 +197,7 @@ def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str
         "others are examples. In `judge`, ELK turns a line that is not a back edge, which brings "
         "the third model forward.",
         "",
-        "| graph | nodes | crossings, ELK's | length, ELK's | ratio | size, ELK's | ms |",
-        "|---|---|---|---|---|---|---|",
+        *head(*columns),
     ]
     sums = [0, 0, 0.0, 0.0]
     for (file, drawing, seconds), graph in zip(drawings, laid, strict=True):
@@ -194,16 +206,19 @@ def _print(drawings: list[tuple[Path, GraphDrawing, float]], laid: list[dict[str
         sums = [total + each for total, each in zip(sums, counts, strict=True)]
         name = file.parent.name if file.stem == "graph" else f"{file.parent.name}/{file.stem}"
         lines.append(
-            f"| {name} | {len(drawing.nodes)} | {counts[0]}, {counts[1]} | {counts[2]:.0f}, "
-            f"{counts[3]:.0f} | {counts[2] / max(counts[3], 1):.2f} | {drawing.width:.0f} x "
-            f"{drawing.height:.0f}, {graph['width']:.0f} x {graph['height']:.0f} | "
-            f"{1000 * seconds:.1f} |"
+            row(
+                name,
+                len(drawing.nodes),
+                f"{counts[0]}, {counts[1]}",
+                f"{counts[2]:.0f}, {counts[3]:.0f}",
+                f"{counts[2] / max(counts[3], 1):.2f}",
+                f"{drawing.width:.0f} x {drawing.height:.0f}, "
+                f"{graph['width']:.0f} x {graph['height']:.0f}",
+                f"{1000 * seconds:.1f}",
+            )
         )
-    lines.append(
-        f"| all | | {sums[0]}, {sums[1]} | {sums[2]:.0f}, {sums[3]:.0f} "
-        f"| {sums[2] / sums[3]:.2f} | | |"
-    )
-    sys.stdout.write("\n".join(lines) + "\n")
+    shown = (f"{sums[0]}, {sums[1]}", f"{sums[2]:.0f}, {sums[3]:.0f}", f"{sums[2] / sums[3]:.2f}")
+    return [*lines, row("all", "", *shown, "", "")]
 
 
 if __name__ == "__main__":

@@ -1,33 +1,51 @@
 """The cost of nodes around a language model, in CPU time per delta.
 
-    python -m bench.graph_nodes [--write FILE] [--quick] [--served] [--smollm2]
+    python -m bench.graph_nodes nodes [--write FILE] [--quick] [--served] [--smollm2]
+    python -m bench.graph_nodes redaction [--write FILE]
 
-Graphs of one request with `HttpLLMCalculator`, with its three nodes, and with further nodes around
-the model, in turns. The tokens are replayed, one for each turn, and the model lets wait for
-each, so only the server's own work is measured; the least of many rounds, because other programs
-only add to it. With ``--served`` servers of the first two graphs, and of one with a node that
-changes nothing, are asked by 64 clients at once, in turns, over the demo model (``--smollm2``: over
-SmolLM2-135M, which `bench.smollm2` downloads).
+``nodes``: graphs of one request with `HttpLLMCalculator`, with its three nodes, and with further
+nodes around the model, in turns. The tokens are replayed, one for each turn, and the model lets
+wait for each, so only the server's own work is measured; the least of many rounds, as programs
+beside it only add to it. With ``--served`` servers of the first two graphs, and of one with a node
+that changes nothing, are asked by 64 clients at once, in turns, over the demo model
+(``--smollm2``: over SmolLM2-135M, which `bench.downloads` fetches).
+
+``redaction``: the cost of redacting, by itself and as a node. A delta is a piece of 4.5 characters
+on average. The text is prose with now and then a word, a number or an address that is masked. The
+rows of nodes are CPU time over that of a ``PassThroughCalculator`` in the same place; the two
+graphs run in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import statistics
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any, Final
 
 import numpy as np
 
+from bench.downloads import get_smollm2
 from bench.load_generator import Address, Lengths, make_workload, run_load, run_loop
-from bench.machine import ServerProcess, add_write, describe_machine, publish
-from bench.smollm2 import get_smollm2
+from bench.machine import (
+    DEMO,
+    ServerProcess,
+    add_write,
+    describe_machine,
+    head,
+    publish,
+    row,
+    run_command,
+)
 from calculators.kit.requests.http_payload import HttpPayload, NoClient
-from calculators.language import on_text
+from calculators.language import Begun, Content, Deltas, Gained, Usage, on_text, request_for
+from calculators.language.redaction.redactors import ArgumentsRedactor, TextRedactor
+from calculators.language.text_patterns import Patterns
 from calculators.llm.detokenizer import TokenTable
 from calculators.llm.engine.engine import EngineGeneration
 from calculators.llm.engine.messages import Add, Metrics, NewTokens
@@ -42,9 +60,14 @@ from calculators.llm.servable import (
     ServingLimits,
 )
 from calculators.llm.task_options import LlmSettings
-from graph_runtime import CalculatorGraph, ValidatedGraph, parse_graph_text, validate_graph
+from graph_runtime import (
+    REGISTRY,
+    CalculatorGraph,
+    ValidatedGraph,
+    parse_graph_text,
+    validate_graph,
+)
 
-DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 TOKENS: Final = 400
 ROUNDS: Final = 15
 _PIECES: Final = [b" word", b"<|end|>"]
@@ -290,11 +313,11 @@ async def replayed(rounds: int) -> list[str]:
         for name, each in taken.items()
     }
     base = least["`HttpLLMCalculator`"][0]
+    columns = ("graph", "µs of CPU per delta", "more than one node")
     return [
-        "| graph | µs of CPU per delta | more than one node | µs of CPU up to the first text |",
-        "|---|---|---|---|",
+        *head(*columns, "µs of CPU up to the first text"),
         *(
-            f"| {name} | {each:.1f} | {each - base:+.1f} | {first:.0f} |"
+            row(name, f"{each:.1f}", f"{each - base:+.1f}", f"{first:.0f}")
             for name, (each, first) in least.items()
         ),
     ]
@@ -320,14 +343,17 @@ async def served(model: str, lengths: Lengths, rounds: int, requests: int) -> li
         finally:
             for server in servers.values():
                 server.close()
+    columns = ("graph", "tokens/s", "server, µs of CPU per token", "engine, µs of CPU per token")
     return [
-        "| graph | tokens/s | server, µs of CPU per token | engine, µs of CPU per token "
-        "| first token alone, ms |",
-        "|---|---|---|---|---|",
+        *head(*columns, "first token alone, ms"),
         *(
-            f"| {name} | {statistics.median(each[0] for each in found):,.0f} "
-            f"| {min(each[1] for each in found):.1f} | {min(each[2] for each in found):.0f} "
-            f"| {min(each[3] for each in found):.2f} |"
+            row(
+                name,
+                f"{statistics.median(each[0] for each in found):,.0f}",
+                f"{min(each[1] for each in found):.1f}",
+                f"{min(each[2] for each in found):.0f}",
+                f"{min(each[3] for each in found):.2f}",
+            )
             for name, found in rows.items()
         ),
     ]
@@ -353,36 +379,188 @@ async def _load(
     return tokens / figures.duration, spent["server"], spent["engine"], first
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.graph_nodes")
+def nodes(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """The cost of nodes around a language model, in CPU time per delta."""
     add_write(parser)
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--served", action="store_true", help="also with servers")
     parser.add_argument("--smollm2", action="store_true", help="also over SmolLM2")
-    arguments = parser.parse_args()
-    lines = [
-        "# What nodes around a language model cost",
-        "",
-        f"`python -m bench.graph_nodes` on {describe_machine()}.",
-        f"Replayed tokens, one per delta; the least of {5 if arguments.quick else ROUNDS} turns.",
-        "",
-        *run_loop(replayed(5 if arguments.quick else ROUNDS)),
-    ]
-    rounds = 2 if arguments.quick else 5
-    if arguments.served:
-        lengths = Lengths(prompt=60, output=80)
-        lines += ["", f"Served, the demo model, 64 streams, {rounds} turns.", ""]
-        lines += run_loop(served(str(DEMO), lengths, rounds, 64 if arguments.quick else 128))
-    if arguments.smollm2:
-        lengths = Lengths(prompt=60, output=80)
-        lines += ["", f"Served, SmolLM2-135M (Q4_1), 64 streams, {rounds} turns.", ""]
-        lines += run_loop(
-            served(str(get_smollm2()), lengths, rounds, 24 if arguments.quick else 64)
+    given = parser.parse_args(words)
+    models = {"the demo model": str(DEMO)} if given.served else {}
+    if given.smollm2:
+        models["SmolLM2-135M (Q4_1)"] = str(get_smollm2())
+    publish(nodes_report(models, quick=given.quick), given.write)
+
+
+def nodes_report(models: dict[str, str], *, quick: bool) -> Iterator[str]:
+    """Measure, and yield the tables."""
+    turns, rounds = (5, 2) if quick else (ROUNDS, 5)
+    yield "# What nodes around a language model cost"
+    yield ""
+    yield f"`python -m bench.graph_nodes nodes` on {describe_machine()}."
+    yield f"Replayed tokens, one per delta; the least of {turns} turns."
+    yield ""
+    yield from run_loop(replayed(turns))
+    lengths = Lengths(prompt=60, output=80)
+    for name, model in models.items():
+        yield from ("", f"Served, {name}, 64 streams, {rounds} turns.", "")
+        requests = (64 if quick else 128) if model == str(DEMO) else (24 if quick else 64)
+        yield from run_loop(served(model, lengths, rounds, requests))
+
+
+# Redaction ----------------------------------------------------------------------------------------
+
+#: The aim, in microseconds per delta.
+LIMIT: Final = 10.0
+_REPEATS: Final = 9
+DELTAS: Final = 10_000
+
+NUMBER: Final = r"\b\d{3}-\d{2}-\d{4}\b"
+ADDRESS: Final = r"\b[\w.+-]{1,32}@(?:[\w-]{1,32}\.){1,4}\w{2,24}\b"
+FOUR: Final = ("password", "secret", "Bluebird", "hunter2")
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+def many_words(count: int) -> tuple[str, ...]:
+    source = random.Random(1)
+    return tuple("".join(source.choices(_LETTERS, k=source.randint(5, 10))) for _ in range(count))
+
+
+#: Name, words, expressions, and whether case is ignored.
+SETS: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...], bool], ...]] = (
+    ("1 word", FOUR[:1], (), False),
+    ("4 words", FOUR, (), False),
+    ("4 words, any case", FOUR, (), True),
+    ("200 words, any case", many_words(200), (), True),
+    ("5,000 words, any case", many_words(5000), (), True),
+    ("a number", (), (NUMBER,), False),
+    ("4 words and a number", FOUR, (NUMBER,), False),
+    ("an address of e-mail", (), (ADDRESS,), False),
+    ("4 words, a number, an address", FOUR, (NUMBER, ADDRESS), False),
+)
+
+
+def prose() -> list[str]:
+    """Return `DELTAS` pieces of prose."""
+    source = random.Random(2)
+    words = ["the", "answer", "of", "a", "model", "is", "streamed", "piece", "by", "and", "so"]
+    rare = [*FOUR, "078-05-1120", "someone@example.org"]
+    pieces: list[str] = []
+    while len(pieces) < DELTAS:
+        word = source.choice(rare) if source.random() < 0.01 else source.choice(words)
+        piece = f" {word}"
+        if len(piece) > 7:  # long words are several tokens
+            pieces += [piece[:4], piece[4:]]
+        else:
+            pieces.append(piece)
+    return pieces[:DELTAS]
+
+
+def cost_of(run: Callable[[], None]) -> float:
+    """Return the CPU time of a run in microseconds per delta."""
+    begun = process_time()
+    run()
+    return (process_time() - begun) / DELTAS * 1e6
+
+
+def alone(patterns: Patterns, pieces: Sequence[str], kind: Callable[..., Any]) -> float:
+    def run() -> None:
+        redactor = kind(patterns, "***")
+        for piece in pieces:
+            redactor.feed(piece)
+        redactor.finish()
+
+    return min(cost_of(run) for _ in range(_REPEATS))
+
+
+_REDACTED: Final = """
+input_stream: "deltas"
+output_stream: "clean"
+node { %s output_stream: "%sclean" }
+"""
+
+
+def _graph(node: str, tag: str = "") -> CalculatorGraph:
+    graph = CalculatorGraph(parse_graph_text(_REDACTED % (node, tag)), registry=REGISTRY)
+    graph.observe_output_stream("clean", lambda _, packet: None)
+    return graph
+
+
+def _feed(graph: CalculatorGraph, packets: Sequence[Deltas]) -> None:
+    graph.start_run()
+    for time, packet in enumerate(packets):
+        graph.add_packet_to_input_stream("deltas", packet, time)
+    graph.close_all_input_streams()
+    graph.wait_until_done()
+
+
+def as_nodes(pieces: Sequence[str]) -> dict[str, float]:
+    """Return the CPU time of each set's node per delta, without that of passing on."""
+    packets = [Deltas((Gained(0, (Content(piece),)),)) for piece in pieces]
+    packets[0] = Deltas((Begun(1, Usage(1, 0), request_for()), *packets[0]))
+    passing = _graph('calculator: "PassThroughCalculator" input_stream: "deltas"')
+    graphs = {
+        name: _graph(
+            'calculator: "RedactCalculator" input_stream: "DELTAS:deltas"'
+            + _options(words, patterns, ignore_case),
+            "DELTAS:",
         )
-    text = "\n".join(lines) + "\n"
-    publish(text, arguments.write)
-    return 0
+        for name, words, patterns, ignore_case in SETS
+    }
+    least: dict[str, float] = {}
+    base = float("inf")
+    for _ in range(_REPEATS):
+        base = min(base, cost_of(lambda: _feed(passing, packets)))
+        for name, graph in graphs.items():
+            cost = cost_of(lambda graph=graph: _feed(graph, packets))  # type: ignore[misc]
+            least[name] = min(least.get(name, cost), cost)
+    return {name: cost - base for name, cost in least.items()}
+
+
+def _options(words: Sequence[str], patterns: Sequence[str], ignore_case: bool) -> str:
+    lines = [f'words: "{word}"' for word in words]
+    escaped = [pattern.replace("\\", "\\\\") for pattern in patterns]
+    lines += [f'patterns: "{pattern}"' for pattern in escaped]
+    lines.append(f"ignore_case: {str(ignore_case).lower()}")
+    return (
+        "node_options { [type.googleapis.com/graphrt.RedactOptions] { " + " ".join(lines) + " } }"
+    )
+
+
+def redaction_report() -> Iterator[str]:
+    """Measure, and yield the table."""
+    pieces = prose()
+    nodes = as_nodes(pieces)
+    cut = [f'"{piece}' if place % 8 == 0 else piece for place, piece in enumerate(pieces)]
+    arguments = ["[", *(piece.replace("\n", " ") for piece in cut)]
+    for place in range(8, len(arguments), 8):
+        arguments[place] += '",'
+    yield "# What redaction costs"
+    yield ""
+    yield (
+        f"`python -m bench.graph_nodes redaction` on {describe_machine()}. Microseconds of CPU "
+        f"per delta of 4.5 characters, the least of {_REPEATS} runs of {DELTAS:,} deltas. The aim "
+        f"is less than {LIMIT:g} for a node."
+    )
+    yield ""
+    yield from head("words and expressions", "text", "arguments of a call", "the node")
+    for name, words, expressions, ignore_case in SETS:
+        patterns = Patterns(words, expressions, ignore_case=ignore_case)
+        text = alone(patterns, pieces, TextRedactor)
+        calls = alone(patterns, arguments, ArgumentsRedactor)
+        yield row(name, f"{text:.1f}", f"{calls:.1f}", f"{nodes[name]:.1f}")
+    yield ""
+    yield (
+        "The node is CPU time over a `PassThroughCalculator` in its place. Arguments are strings "
+        "of about eight deltas."
+    )
+
+
+def redaction(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Cost of redaction: CPU time per delta, by itself and as a node of a graph."""
+    add_write(parser)
+    publish(redaction_report(), parser.parse_args(words).write)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_command("bench.graph_nodes", __doc__, {"nodes": nodes, "redaction": redaction})

@@ -10,7 +10,6 @@ for the same chains, fed and observed through its Python binding.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import describe_machine, head, publish, report_parser, row, say
 from graph_runtime import (
     ApplicationThreadExecutor,
     CalculatorGraph,
@@ -203,8 +202,8 @@ def throughput_rows(name: str, measure: Callable[[int, int], float]) -> list[str
         times = repeated(partial(measure, nodes, packets))
         per_second = sorted(packets / time for time in times)
         per_node = [time / packets / nodes for time in times]
-        rows.append(f"| {name} | {nodes} | {spread(per_second, 1, 0)} | {spread(per_node, 1e6)} |")
-        print(rows[-1], file=sys.stderr)
+        rows.append(row(name, nodes, spread(per_second, 1, 0), spread(per_node, 1e6)))
+        say(rows[-1])
     return rows
 
 
@@ -217,6 +216,22 @@ def _command() -> str:
 
 def report(mediapipe: str | None) -> str:
     """Return all tables as Markdown."""
+    costs: dict[str, Callable[[], float]] = {
+        **{
+            f"one packet in, until idle, {nodes} nodes": partial(latency, nodes)
+            for nodes, _ in CHAINS
+        },
+        "making, starting and closing a graph of one node from a plan, synchronous": whole_life,
+        "the same, asyncio": lambda: asyncio.run(whole_life_async()),
+        **{
+            f"per packet, {packets:,} packets queued before a join": partial(queued, packets)
+            for packets in (1_000, 10_000, 100_000)
+        },
+        **{
+            f"per packet through one node, beside {idle:,} idle nodes": partial(among_idle, idle)
+            for idle in (0, 100, 5_000)
+        },
+    }
     lines = [
         "# Throughput of the graph runtime",
         "",
@@ -224,8 +239,7 @@ def report(mediapipe: str | None) -> str:
         "",
         "Packets through a chain of PassThroughCalculator nodes, an observer on the last stream:",
         "",
-        "| driver | nodes | packets/s | µs per packet and node |",
-        "|---|---|---|---|",
+        *head("driver", "nodes", "packets/s", "µs per packet and node"),
     ]
     lines += throughput_rows("synchronous", lambda n, p: run_sync(n, p, None))
     lines += throughput_rows(
@@ -236,41 +250,20 @@ def report(mediapipe: str | None) -> str:
         "pool of 2 threads", lambda n, p: run_sync(n, p, lambda: ThreadPoolExecutor(2))
     )
     if mediapipe is not None:
-        script = Path(__file__).with_name("mediapipe_throughput.py")
-        done = subprocess.run(
-            [mediapipe, str(script)], stdout=subprocess.PIPE, text=True, check=True, timeout=600
-        )
+        command = [mediapipe, str(Path(__file__).with_name("other_python.py")), "chains"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
         lines += done.stdout.splitlines()
     lines += [
         "",
-        "| cost | µs |",
-        "|---|---|",
-        *(
-            f"| one packet in, until idle, {nodes} nodes | "
-            f"{spread(repeated(partial(latency, nodes)), 1e6)} |"
-            for nodes, _ in CHAINS
-        ),
-        "| making, starting and closing a graph of one node from a plan, synchronous | "
-        f"{spread(repeated(whole_life), 1e6)} |",
-        f"| the same, asyncio | {spread(repeated(lambda: asyncio.run(whole_life_async())), 1e6)} |",
-        *(
-            f"| per packet, {packets:,} packets queued before a join | "
-            f"{spread(repeated(partial(queued, packets)), 1e6)} |"
-            for packets in (1_000, 10_000, 100_000)
-        ),
-        *(
-            f"| per packet through one node, beside {idle:,} idle nodes | "
-            f"{spread(repeated(partial(among_idle, idle)), 1e6)} |"
-            for idle in (0, 100, 5_000)
-        ),
+        *head("cost", "µs"),
+        *(row(name, spread(repeated(cost), 1e6)) for name, cost in costs.items()),
     ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Measure, print, and write to a file if requested."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    add_write(parser)
+    parser = report_parser(__doc__)
     parser.add_argument("--mediapipe", metavar="PYTHON", help="a Python with mediapipe 0.10.21")
     arguments = parser.parse_args()
     text = report(arguments.mediapipe)

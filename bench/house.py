@@ -25,7 +25,6 @@ import tempfile
 import time
 import tokenize
 import tomllib
-import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,9 +32,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-from bench.machine import ServerProcess, children
+from bench.machine import DEMO, ROOT, JsonClient, ServerProcess, children, head, row
 
-ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 #: Requests of which the functions count that run in each.
 _ROUNDS: Final = 4
@@ -43,7 +41,6 @@ _ROUNDS: Final = 4
 SMALL: Final = 60
 
 _CHAT: Final = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "stream": True}
-_DEMO: Final = ROOT / "examples" / "models" / "demo"
 _EMBEDDER: Final = ROOT / "examples" / "models" / "docs_embedder"
 
 
@@ -255,6 +252,13 @@ def count_lines(modules: Mapping[str, Module]) -> Counter[str]:
     return found
 
 
+def benchmarks(root: Path = ROOT) -> list[Path]:
+    """Return the files of code in ``bench/``."""
+    results = (".md", ".pbtxt", ".pyc")
+    files = (path for path in (root / "bench").rglob("*") if path.is_file())
+    return sorted(path for path in files if path.suffix not in results)
+
+
 def untyped_objects(modules: Mapping[str, Module]) -> int:
     """Count ``dict[str, Any]`` in the signatures of public functions."""
     found = 0
@@ -300,25 +304,22 @@ def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[
     """Return how many files and functions of the product a warm request runs through."""
     with tempfile.TemporaryDirectory() as place:
         Path(place, "sitecustomize.py").write_text(_COUNTING, encoding="utf-8")
-        before = dict(os.environ)
-        os.environ["PYTHONPATH"] = os.pathsep.join([place, before.get("PYTHONPATH", str(ROOT))])
-        os.environ["GRAPHRT_COUNTED"] = place
-        try:
-            server = ServerProcess(model)
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-        with server:
+        paths = (place, os.environ.get("PYTHONPATH", str(ROOT)))
+        environment = {"PYTHONPATH": os.pathsep.join(paths), "GRAPHRT_COUNTED": place}
+        with (
+            ServerProcess(model, environment=environment) as server,
+            JsonClient(server.address) as client,
+        ):
             sent = json.dumps({"model": server.model, **body}).encode()
             for _ in range(5):
-                _post(server.url + path, sent)
+                client.send(path, sent)
             pids = _descendants(server.pids["server"])
             rounds: list[set[tuple[str, str]]] = []
             for _ in range(_ROUNDS):
                 Path(place, "begin").touch()
                 _signal(pids, Path(place), "begun")
                 Path(place, "begin").unlink()
-                _post(server.url + path, sent)
+                client.send(path, sent)
                 rounds.append(_signal(pids, Path(place), "ran"))
                 for each in Path(place).glob("*.*"):
                     if each.suffix[1:].isdecimal():
@@ -332,12 +333,6 @@ def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[
         and not function.startswith("<")
     }
     return len({file for file, _ in found}), len(found)
-
-
-def _post(url: str, body: bytes) -> None:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        answer.read()
 
 
 def _descendants(pid: int) -> list[int]:
@@ -367,7 +362,7 @@ def modules_of_a_start() -> int:
         "atexit.register(lambda: print('IMPORTED', *sys.modules, file=sys.stderr))\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", code, "serve", str(_DEMO), "--rest_port", "auto"]
+    command = [sys.executable, "-c", code, "serve", str(DEMO), "--rest_port", "auto"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""
@@ -453,12 +448,13 @@ def static_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
             f"{max(map(len, beside.values()))} (language models: {language})",
         ),
         ("`dict[str, Any]` in public signatures", str(untyped_objects(modules))),
+        ("files of code in `bench/`", str(len(benchmarks()))),
     ]
 
 
 def running_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
     """Return the figures of servers that run."""
-    chat = path_of_a_request(_DEMO, "/v3/chat/completions", _CHAT)
+    chat = path_of_a_request(DEMO, "/v3/chat/completions", _CHAT)
     embeddings = path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"})
     processes = len(processes_of_models(modules))
     return [
@@ -480,9 +476,9 @@ def main() -> int:
     parser.add_argument("--names", action="store_true", help="list the names of classes too")
     arguments = parser.parse_args()
     modules = read_modules()
-    print("| figure | |\n|---|---|")
-    for row in static_rows(modules) + ([] if arguments.static else running_rows(modules)):
-        print(f"| {row[0]} | {row[1]} |")
+    print(*head("figure", ""), sep="\n")
+    for figure in static_rows(modules) + ([] if arguments.static else running_rows(modules)):
+        print(row(*figure))
     if arguments.names:
         for name, places in names_with_several_meanings(modules).items():
             print(f"{name}: {', '.join(places)}")

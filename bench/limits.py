@@ -9,7 +9,6 @@ page of several processes counted in parts (PSS); CPU time is theirs too.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import shutil
@@ -23,13 +22,24 @@ from statistics import median
 from time import perf_counter
 from typing import Final, NamedTuple
 
+from bench.downloads import get_smollm2
 from bench.load_generator import Address, Connection, chat_body, connect, read_answer, run_loop
-from bench.machine import ServerProcess, children, cpu_seconds, describe_machine, proportional_bytes
-from bench.serve_vs_engine import say, versions
-from bench.smollm2 import get_smollm2
+from bench.machine import (
+    DEMO,
+    MIB,
+    ServerProcess,
+    describe_machine,
+    family_bytes,
+    family_seconds,
+    head,
+    publish,
+    report_parser,
+    row,
+    say,
+    versions,
+)
 from servers.load.client import RequestOutcome
 
-DEMO: Final = Path(__file__).parents[1] / "examples" / "models" / "demo"
 _STREAMS: Final = (1, 64, 256, 1024, 2048)
 _STREAM_TOKENS: Final = 32
 _PROMPTS: Final = (500, 1000, 2000, 4000, 7900)
@@ -38,7 +48,6 @@ _MODELS: Final = (1, 4, 8)
 _CONNECTIONS: Final = (100, 1_000, 10_000)
 _ANSWERS: Final = (1_000, 10_000, 100_000)
 _MODEL_ANSWERS: Final = (1_000, 4_000, 16_000)
-_MIB: Final = 1 << 20
 _TOO_MANY: Final = b"HTTP/1.1 429"
 #: A node that answers with as many words as the request asks for, and its graph.
 _NODE: Final = """\
@@ -79,14 +88,13 @@ class Used(NamedTuple):
 
 def used(server: ServerProcess) -> Used:
     pid = server.pids["server"]
-    pids = [pid, *children(pid)]
-    return Used(sum(map(proportional_bytes, pids)), sum(map(cpu_seconds, pids)))
+    return Used(family_bytes(pid), family_seconds(pid))
 
 
 def streams() -> Iterator[str]:
     """Streams of the example model at once, of 32 tokens each."""
-    yield "| streams | tokens/s | first token, median | CPU per token | memory | per stream |"
-    yield "|---|---|---|---|---|---|"
+    columns = ("streams", "tokens/s", "first token, median", "CPU per token", "memory")
+    yield from head(*columns, "per stream")
     with demo(f"max_num_seqs: {max(_STREAMS)}") as place, ServerProcess(place) as server:
         run_loop(ask(server, [chat_body(server.model, "warm up", _STREAM_TOKENS)] * 8))
         base = used(server).memory
@@ -107,15 +115,15 @@ def streams() -> Iterator[str]:
                 f"{tokens / seconds:,.0f}",
                 f"{first * 1e3:,.0f} ms",
                 f"{cpu / tokens * 1e6:,.0f} us",
-                f"{peak / _MIB:,.0f} MiB",
+                f"{peak / MIB:,.0f} MiB",
                 f"{(peak - base) / count / 1024:,.0f} KiB",
             )
 
 
 def prompts() -> Iterator[str]:
     """Prompts of SmolLM2-135M (GGUF, Q4_1), one at a time, with an answer of 2 tokens."""
-    yield "| tokens of the prompt | first token | per 1,000 tokens | CPU per 1,000 | more memory |"
-    yield "|---|---|---|---|---|"
+    columns = ("tokens of the prompt", "first token", "per 1,000 tokens", "CPU per 1,000")
+    yield from head(*columns, "more memory")
     with ServerProcess(get_smollm2(), "--model_name", "measured") as server:
         run_loop(ask(server, [chat_body("measured", "warm up " * 200, 8)]))
         for count in _PROMPTS:
@@ -130,14 +138,13 @@ def prompts() -> Iterator[str]:
                 f"{outcome.ttft:.2f} s",
                 f"{outcome.ttft / thousands:.2f} s",
                 f"{cpu / thousands:.2f} s",
-                f"{(peak - begin.memory) / _MIB:,.0f} MiB",
+                f"{(peak - begin.memory) / MIB:,.0f} MiB",
             )
 
 
 def graphs() -> Iterator[str]:
     """Graphs of a server: three nodes without a model, and the example model's of two processes."""
-    yield "| graphs | ready after | per graph | memory | per graph beyond the first |"
-    yield "|---|---|---|---|---|"
+    yield from head("graphs", "ready after", "per graph", "memory", "per graph beyond the first")
     for kind, counts in (("without a model", _GRAPHS), ("the example model", _MODELS)):
         first = 0
         for count in counts:
@@ -153,15 +160,15 @@ def graphs() -> Iterator[str]:
                 f"{count}, {kind}",
                 f"{seconds:.2f} s",
                 f"{seconds / count * 1e3:,.0f} ms",
-                f"{memory / _MIB:,.0f} MiB",
+                f"{memory / MIB:,.0f} MiB",
                 more,
             )
 
 
 def connections() -> Iterator[str]:
     """Connections that have had one answer and stay open, beside requests of another."""
-    yield "| idle connections | memory | per connection | CPU in 2 s | a request beside |"
-    yield "|---|---|---|---|---|"
+    columns = ("idle connections", "memory", "per connection", "CPU in 2 s")
+    yield from head(*columns, "a request beside")
     limit = str(max(_CONNECTIONS) + 100)
     with _words_server("--max_connections", limit) as server:
         yield from run_loop(_idle(server))
@@ -169,8 +176,8 @@ def connections() -> Iterator[str]:
 
 def answers() -> Iterator[str]:
     """Tokens of one answer: of a node without a model, and of the example model made longer."""
-    yield "| tokens | seconds | server's CPU per token | engine's CPU per token | more memory |"
-    yield "|---|---|---|---|---|"
+    columns = ("tokens", "seconds", "server's CPU per token", "engine's CPU per token")
+    yield from head(*columns, "more memory")
     with _words_server() as server:
         for count in _ANSWERS:
             yield _answer(server, f"{count:,}, without a model", str(count), count)
@@ -201,7 +208,7 @@ def _answer(server: ServerProcess, name: str, text: str, count: int) -> str:
         f"{seconds:.1f} s",
         f"{spent['server'] / count * 1e6:,.0f} us",
         "" if engine is None else f"{engine / count * 1e6:,.0f} us",
-        f"{(peak - memory) / _MIB:,.0f} MiB",
+        f"{(peak - memory) / MIB:,.0f} MiB",
     )
 
 
@@ -266,7 +273,7 @@ async def _idle(server: ServerProcess) -> list[str]:
         lines.append(
             row(
                 f"{count:,}",
-                f"{begin.memory / _MIB:,.0f} MiB",
+                f"{begin.memory / MIB:,.0f} MiB",
                 f"{(begin.memory - base) / count / 1024:.1f} KiB",
                 f"{idle * 1e3:.0f} ms",
                 f"{median(waits) * 1e3:.1f} ms",
@@ -320,34 +327,25 @@ def _write_graphs(folder: Path, count: int, is_plain: bool) -> tuple[str, ...]:
     return flags
 
 
-def row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = report_parser(__doc__)
     parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
-    parser.add_argument("--write", metavar="FILE", type=Path)
     arguments = parser.parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     busy = " The machine was shared with other work." if arguments.shared else ""
-    lines = [
-        "# Long and wide",
-        "",
-        f"`python -m bench.limits` on {describe_machine()}; {versions()}. One run.{busy}",
-    ]
-    for name in arguments.only:
-        part = PARTS[name]
+    publish(report(arguments.only, busy), arguments.write)
+
+
+def report(names: Sequence[str], note: str) -> Iterator[str]:
+    """Measure these parts; yield their tables."""
+    yield "# Long and wide"
+    yield ""
+    yield f"`python -m bench.limits` on {describe_machine()}; {versions()}. One run.{note}"
+    for name in names:
         say(name)
-        about = (part.__doc__ or "").strip()
-        lines += ["", f"## {name.capitalize()}", "", about, ""]
-        for line in part():
-            say(line)
-            lines.append(line)
-        if arguments.write is not None:
-            arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print("\n".join(lines))
+        yield from ("", f"## {name.capitalize()}", "", (PARTS[name].__doc__ or "").strip(), "")
+        yield from PARTS[name]()
 
 
 if __name__ == "__main__":

@@ -352,7 +352,7 @@ def workload_of(arguments: argparse.Namespace) -> list[Request]:
     return make_workload(arguments.requests, lengths, arguments.seed)
 
 
-def publish(figures: Figures, cpu_seconds: float, json_path: Path | None) -> None:
+def write_figures(figures: Figures, cpu_seconds: float, json_path: Path | None) -> None:
     """Print the figures, and write those that benchmarks compare to a file if requested."""
     print(table(figures))
     if json_path is not None:
@@ -392,7 +392,7 @@ def main() -> int:
         )
     )
     cpu_seconds = process_time() - before
-    publish(figures, cpu_seconds, arguments.json)
+    write_figures(figures, cpu_seconds, arguments.json)
     return 1 if figures.failed else 0
 
 

@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from bench.machine import head, row
 from bench.mediapipe_oracle import (
     CASES,
     difference,
@@ -73,10 +74,10 @@ def compare_steps(name: str) -> dict[str, StreamComparison]:
     header, *rows = lines(f"traces/{name}.jsonl.gz")
     recorded: dict[str, dict[int, Any]] = defaultdict(dict)
     is_normalized: dict[str, bool] = {}
-    for row in rows:
-        if row["type"] not in _UNREAD:
-            recorded[row["stream"]][row["timestamp"]] = row["value"]
-            is_normalized[row["stream"]] = "Normalized" in row["type"]
+    for each in rows:
+        if each["type"] not in _UNREAD:
+            recorded[each["stream"]][each["timestamp"]] = each["value"]
+            is_normalized[each["stream"]] = "Normalized" in each["type"]
     config, producers = _cut(header, set(recorded))
     images = _images(name, header)
     graph = CalculatorGraph(config, registry=registry())
@@ -162,13 +163,12 @@ def steps_table(names: list[str]) -> list[str]:
             total.missing += each.missing
             total.extra += each.extra
             total.largest = float(np.maximum(total.largest, each.largest))
+    columns = ("calculator", "packets", "only MediaPipe's", "only graphrt's")
     return [
-        "| calculator | packets | only MediaPipe's | only graphrt's | largest difference |",
-        "|---|---|---|---|---|",
+        *head(*columns, "largest difference"),
         *(
-            f"| {each.calculator} | {each.packets} | {len(each.missing)} | {len(each.extra)} | "
-            f"{each.largest:.1e} |"
-            for each in sorted(totals.values(), key=lambda each: each.calculator)
+            row(name, each.packets, len(each.missing), len(each.extra), f"{each.largest:.1e}")
+            for name, each in sorted(totals.items())
         ),
     ]
 
@@ -289,17 +289,17 @@ def engine(name: str) -> dict[str, Agreement]:
     cases: dict[str, Any] = {}
     solution: Any = None
     last = None
-    for row in lines(f"engine_{name}.jsonl.gz"):
-        kind = row.get("kind", "")
+    for case in lines(f"engine_{name}.jsonl.gz"):
+        kind = case.get("kind", "")
         if kind and kind not in cases:
             cases[kind] = sequence(f"astronaut_{kind}").frames
         if solution is None or kind != last or not kind:
-            solution = CLASSES[row["solution"]](**row["arguments"], follows_graph=True)
+            solution = CLASSES[case["solution"]](**case["arguments"], follows_graph=True)
             last = kind
-        image = cases[kind][row["frame"]] if kind else picture(row["picture"])
-        label = f"{row['solution']}, {'sequence ' + kind if kind else 'still'}"
-        result = solution.process(image)
-        compare(found.setdefault(label, Agreement()), str(row.get("frame")), result, row["results"])
+        image = cases[kind][case["frame"]] if kind else picture(case["picture"])
+        label = f"{case['solution']}, {'sequence ' + kind if kind else 'still'}"
+        agreement = found.setdefault(label, Agreement())
+        compare(agreement, str(case.get("frame")), solution.process(image), case["results"])
     return found
 
 
@@ -359,7 +359,7 @@ def _add(agreement: Agreement, mine: Any, theirs: Any, is_world: bool) -> bool:
 
 
 def _add_landmarks(agreement: Agreement, mine: Any, theirs: Any, is_world: bool) -> None:
-    a, b = (np.array([row[:3] for row in rows], np.float64) for rows in (mine, theirs))
+    a, b = (np.array([each[:3] for each in rows], np.float64) for rows in (mine, theirs))
     if is_world:
         agreement.meters.append(np.linalg.norm(a - b, axis=1))
     else:
@@ -404,10 +404,9 @@ def _mask_overlap(mine: npt.NDArray[np.float32], png: str) -> float:
 
 def table(found: Mapping[str, Agreement]) -> Iterator[str]:
     """Return the lines of a Markdown table, with the flips by name below."""
-    yield f"| {' | '.join(HEADER)} |"
-    yield "|" + "---|" * len(HEADER)
+    yield from head(*HEADER)
     for name, agreement in found.items():
-        yield f"| {name} | {' | '.join(agreement.row())} |"
+        yield row(name, *agreement.row())
     flips = [f"{name}, {flip}" for name, each in found.items() for flip in each.flips]
     if flips:
         yield ""

@@ -16,27 +16,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import socket
-import struct
-import subprocess
-import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final
 
 import numpy as np
 import openvino
 from numpy.typing import NDArray
 
-from bench.gguf_file import Value, bfloat16, write_gguf
-from bench.machine import ServerProcess
+from bench.gguf_file import Value, bfloat16, write_gguf, write_safetensors
+from bench.machine import OtherServer, ServerProcess
 from bench.random_model import LARGE, metadata, weights
 
 #: Hugging Face's names of modules, and ggml's; the first group occurs in each layer.
@@ -55,7 +46,6 @@ LAYER_MODULES: Final = {
 }
 MODULES: Final = {"embed_tokens": "token_embd", "norm": "output_norm"}
 
-_SAFETENSORS_TYPES: Final = {np.dtype(np.float32): "F32", np.dtype(np.float16): "F16"}
 #: Patterns that split text before merges, by ggml's name (``tokenizer.ggml.pre``).
 _PATTERNS: Final = {
     "qwen2": (
@@ -187,25 +177,6 @@ def byte_level_tokenizer(metadata: Mapping[str, Value]) -> dict[str, Any]:
     }
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Write ``tensors`` (float32 or float16, C order) in the safetensors format."""
-    header: dict[str, Any] = {}
-    offset = 0
-    for name, array in tensors.items():
-        header[name] = {
-            "dtype": _SAFETENSORS_TYPES[array.dtype],
-            "shape": array.shape,
-            "data_offsets": [offset, offset + array.nbytes],
-        }
-        offset += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in tensors.values():
-            file.write(np.ascontiguousarray(array).data)
-
-
 def _key(table: Mapping[str, str], wanted: str) -> str:
     return next(key for key, value in table.items() if value == wanted)
 
@@ -328,17 +299,7 @@ STREAMS: Final = 64
 #: Tokens of the longest request of `bench.load_generator`, with some room.
 CONTEXT: Final = 2048
 _MODEL: Final = "model"
-#: Seconds within which a server must answer; vLLM compiles its model first.
-_START: Final = 900.0
-_STOP: Final = 30.0
 _GIBIBYTES_OF_CACHE: Final = "4"
-
-
-class Target(Protocol):
-    """A server that answers. ``url`` includes the path where it differs from graphrt's."""
-
-    url: str
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,64 +308,8 @@ class Setting:
 
     server: str
     words: str
-    start: Callable[[], AbstractContextManager[Target]]
+    start: Callable[[], ServerProcess | OtherServer]
     reconnect: bool = False
-
-
-class PeerProcess:
-    """A server in a process of its own. Use it as a context manager."""
-
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start it on a free port and wait until it answers.
-
-        Raises:
-            RuntimeError: the server ended, or did not answer in time.
-        """
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}/v1/chat/completions"
-        self.model = _MODEL
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (see close)
-        self._process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            # Its children are in its process group and end with it.
-            start_new_session=True,
-        )
-        try:
-            self._wait(f"http://127.0.0.1:{port}/health")
-        except BaseException:
-            self.close()
-            raise
-
-    def _wait(self, url: str) -> None:
-        end = time.monotonic() + _START
-        while not _answers(url):
-            if self._process.poll() is not None or time.monotonic() > end:
-                self._log.seek(0)
-                said = self._log.read()[-3000:]
-                raise RuntimeError(f"{self._process.args!r} does not answer:\n{said}")
-            time.sleep(0.2)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the server and its children."""
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._log.close()
 
 
 def graphrt(directory: Path) -> list[Setting]:
@@ -422,7 +327,7 @@ def llama_cpp(program: Path, model: PeerModel, types: Sequence[str]) -> list[Set
             *("--threads", str(threads), "--no-cache-prompt", "--cache-ram", "0", "--no-ui"),
             *("--skip-chat-parsing", "--reasoning", "off", "--log-verbosity", "1"),
         ]
-        start = partial(PeerProcess, command, {})
+        start = partial(OtherServer, command, model=_MODEL)
         # llama-server closes the connection after a streamed answer whose head says keep-alive.
         return Setting("llama.cpp", f"{kind}, -t {threads}", start, reconnect=True)
 
@@ -454,7 +359,7 @@ def vllm(program: Path, model: PeerModel, scratch: Path) -> list[Setting]:
             "HF_HUB_OFFLINE": "1",
             "PATH": f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
         }
-        return Setting("vLLM", words, partial(PeerProcess, command, environment))
+        return Setting("vLLM", words, partial(OtherServer, command, environment, model=_MODEL))
 
     cores = sorted(os.sched_getaffinity(0))
     every = ",".join(map(str, cores))
@@ -462,18 +367,3 @@ def vllm(program: Path, model: PeerModel, scratch: Path) -> list[Setting]:
         setting("bfloat16, threads: auto", "auto"),
         setting(f"bfloat16, {len(cores)} threads", every),
     ]
-
-
-def free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        port: int = place.getsockname()[1]
-        return port
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from bench.engine_throughput import model_options, tokens_per_word
-from bench.machine import describe_machine
+from bench.engine import model_options, tokens_per_word
+from bench.machine import describe_machine, head, report_parser, row, say, versions
 from bench.peer_servers import (
     GGUF_TYPES,
     STREAMS,
@@ -40,8 +40,6 @@ from bench.serve_vs_engine import (
     load_arguments,
     run_engine,
     run_part,
-    say,
-    versions,
 )
 from calculators.llm.prompt.builder import PromptBuilder
 
@@ -121,11 +119,11 @@ def tables(model: ModelRuns) -> list[str]:
 
 def rows(model: ModelRuns) -> list[str]:
     """Return the table of all runs of a model."""
+    columns = ("concurrency", "server", "setting", "tokens/s")
     lines = [
         "TTFT and TPOT in ms: mean, median, p99. Tokens: of all prompts and of all outputs.",
         "",
-        "| concurrency | server | setting | tokens/s | TTFT | | | TPOT | | | tokens in | out |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *head(*columns, *("TTFT", "", ""), *("TPOT", "", ""), "tokens in", "out"),
     ]
     for concurrency in model.concurrencies:
         lines += [_row(model, way, concurrency) for way in model.runs]
@@ -134,11 +132,10 @@ def rows(model: ModelRuns) -> list[str]:
 
 def _ratios(model: ModelRuns, server: str, words: str) -> list[str]:
     """Return the throughput of a server relative to that of each peer."""
-    lines = ["", words, "", "| concurrency | " + " | ".join(LEAST_RATIOS) + " |"]
-    lines.append("|---|" + "---|" * len(LEAST_RATIOS))
+    lines = ["", words, "", *head("concurrency", *LEAST_RATIOS)]
     for concurrency in model.concurrencies:
         ratios = [_shown(model, peer, concurrency, of=server) for peer in LEAST_RATIOS]
-        lines.append(f"| {concurrency} | {' | '.join(ratios)} |")
+        lines.append(row(concurrency, *ratios))
     return lines
 
 
@@ -150,7 +147,8 @@ def aims(model: ModelRuns) -> Iterator[str]:
         aim = f"at least {least} times {server}" if least > 1 else f"ahead of {server}"
         reached = "-" if ratio is None else "yes" if _reaches(ratio, least) else "no"
         shown = _shown(model, server, most)
-        yield f"| {model.name}, {most} streams: {aim}, its best setting | {shown} | {reached} |"
+        words = f"{model.name}, {most} streams: {aim}, its best setting"
+        yield row(words, shown, reached)
 
 
 def _reaches(ratio: float, least: float) -> bool:
@@ -164,15 +162,14 @@ def _shown(model: ModelRuns, server: str, concurrency: int, *, of: str = OURS) -
 
 def _row(model: ModelRuns, way: Way, concurrency: int) -> str:
     runs = model.runs[way][concurrency]
-    cells = [
-        *(str(concurrency), way.server, way.setting),
+    return row(
+        *(concurrency, way.server, way.setting),
         f"{model.throughput(way, concurrency):,.0f}",
         *(f"{median(run.ttft[figure] for run in runs):,.1f}" for figure in _FIGURES),
         *(f"{median(run.tpot[figure] for run in runs):,.2f}" for figure in _FIGURES),
         f"{median(run.input_tokens for run in runs):,.0f}",
         f"{median(run.output_tokens for run in runs):,.0f}",
-    ]
-    return f"| {' | '.join(cells)} |"
+    )
 
 
 _FIGURES: Final = ("mean", "median", "p99")
@@ -272,8 +269,8 @@ def report(models: Sequence[ModelRuns], peers: Sequence[str], repetitions: int) 
     ]
     for model in models:
         lines += tables(model)
-    lines += ["## Aims", "", "| aim | measured | reached |", "|---|---|---|"]
-    lines += [row for model in models for row in aims(model)]
+    lines += ["## Aims", "", *head("aim", "measured", "reached")]
+    lines += [aim for model in models for aim in aims(model)]
     return "\n".join(lines) + "\n"
 
 
@@ -327,7 +324,7 @@ def run(arguments: argparse.Namespace, place: Path) -> str:
 
 def main() -> None:
     """Measure, print, and write to a file if requested."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = report_parser(__doc__)
     parser.add_argument("--llama-server", metavar="PATH", type=Path)
     parser.add_argument(
         "--llama-types",
@@ -337,7 +334,6 @@ def main() -> None:
         help="of matrices; bf16 is the faster one where the processor multiplies it",
     )
     parser.add_argument("--vllm", metavar="PATH", type=Path)
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables to a file")
     parser.add_argument("--quick", action="store_true", help="fewer requests")
     parser.add_argument(
         "--models", nargs="+", choices=("small", "large"), default=("small", "large")

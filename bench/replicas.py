@@ -1,6 +1,6 @@
 """Replicas of a server behind a balancer, and a model of their cost checked against them.
 
-    python -m bench.replicas [--rounds N] [--requests N] [--markdown FILE]
+    python -m bench.replicas [--rounds N] [--requests N] [--write FILE]
 
 One server of the example model gives the model's constants: processor time of the engine per token,
 by the number of requests that it generates at a time, and of the fronts per request and per token.
@@ -21,30 +21,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, pairwise
-from pathlib import Path
 from statistics import median
-from typing import Final, Self, cast
+from typing import Final, NamedTuple, Self, cast
 
 from bench.load_generator import run_loop
 from bench.machine import (
+    DEMO,
     ServerProcess,
     cpu_seconds,
     describe_machine,
+    head,
     involuntary_switches,
-    resident_bytes,
+    own_server,
+    publish,
+    report_parser,
+    row,
 )
-from bench.python_calls import DEMO
+from bench.serve_vs_engine import run_part
+from calculators.kit.memory import resident_bytes
 
 REPLICAS: Final = (1, 2, 4)
 #: Requests at a time of the runs that give the engine's curve.
@@ -110,31 +112,19 @@ async def balance(ports: Sequence[int], announce: Callable[[int], None]) -> None
     await server.serve_forever()
 
 
-class Balancer:
-    """A balancer in a process of its own. Use it as a context manager."""
+class Balancer(NamedTuple):
+    """A running balancer."""
 
-    def __init__(self, servers: Sequence[ServerProcess]) -> None:
-        ports = [server.address.rpartition(":")[2] for server in servers]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.replicas", "--balance", *ports],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+    url: str
+    pid: int
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+@contextmanager
+def balancer_of(servers: Sequence[ServerProcess]) -> Iterator[Balancer]:
+    """Run a balancer in a process of its own."""
+    ports = [server.address.rpartition(":")[2] for server in servers]
+    with own_server("bench.replicas", "--balance", *ports) as (port, pid):
+        yield Balancer(f"http://127.0.0.1:{port}", pid)
 
 
 # Measuring ----------------------------------------------------------------------------------------
@@ -165,24 +155,16 @@ class Run:
 
 def load(url: str, model: str, at_once: int, requests: int, output: float) -> Mapping[str, float]:
     """Send requests to a URL; return throughput, tokens and times of the clients."""
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place, "figures.json")
-        words = {
-            "url": url,
-            "model": model,
-            "concurrency": at_once,
-            "requests": requests,
-            "output_tokens": output,
-            "seed": next(_SEEDS),
-            "json": file,
-        }
-        options = [f"--{name}={value}" for name, value in words.items()]
-        subprocess.run(
-            [sys.executable, "-m", "bench.load_generator", *options],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        found = json.loads(file.read_text("utf-8"))
+    words = {
+        "url": url,
+        "model": model,
+        "concurrency": at_once,
+        "requests": requests,
+        "output_tokens": output,
+        "seed": next(_SEEDS),
+    }
+    options = (f"--{name}={value}" for name, value in words.items())
+    found = run_part("bench.load_generator", *options)
     return {
         "throughput": found["throughput"],
         "tokens": found["output_tokens"],
@@ -314,6 +296,14 @@ def report(
 ) -> str:
     """Return the tables in Markdown."""
     costs = Costs.of(curve, short, replicas[2])
+    parts = ("engine", "server", "prompts")
+    columns = ["replicas", "at a time", "engine, us: alone", "said", "measured", "fronts: said"]
+    columns += ["measured", "tokens/s: said", "measured"]
+
+    def run_row(name: object, each: Run) -> str:
+        cpu = [f"{each.cpu[part]:.{digit}f}" for part, digit in zip(parts, (0, 1, 1), strict=True)]
+        return row(name, f"{each.at_once:.0f}", f"{each.rate:,.0f}", f"{each.first:.0f}", *cpu)
+
     lines = [
         "# Replicas behind a balancer, and what a model of the cost says of them",
         "",
@@ -325,22 +315,11 @@ def report(
         "",
         "## One replica",
         "",
-        "| clients | at a time | tokens/s | TTFT, ms | engine, us | server, us | prompts, us |",
-        "|---|---|---|---|---|---|---|",
+        *head("clients", "at a time", "tokens/s", "TTFT, ms", *(f"{part}, us" for part in parts)),
     ]
-    for at_once, each in curve.items():
-        cpu = each.cpu
-        lines.append(
-            f"| {at_once} | {each.at_once:.0f} | {each.rate:,.0f} | {each.first:.0f} "
-            f"| {cpu['engine']:.0f} "
-            f"| {cpu['server']:.1f} | {cpu['prompts']:.1f} |"
-        )
-    cpu = short.cpu
+    lines += [run_row(at_once, each) for at_once, each in curve.items()]
     lines += [
-        f"| {_SHORT_AT_ONCE}, answers of {short.tokens:.0f} | {short.at_once:.0f} "
-        f"| {short.rate:,.0f} "
-        f"| {short.first:.0f} | {cpu['engine']:.0f} | {cpu['server']:.1f} "
-        f"| {cpu['prompts']:.1f} |",
+        run_row(f"{_SHORT_AT_ONCE}, answers of {short.tokens:.0f}", short),
         "",
         f"So the fronts, server and prompts, cost {costs.per_request:,.0f} us per request and "
         f"{costs.per_token:.1f} us per token with {_SHORT_AT_ONCE} at a time. Memory in MB: "
@@ -357,9 +336,7 @@ def report(
         "tokens/s, if all had as many cores as with one. Switches: times per step that a thread of "
         "an engine lost its processor.",
         "",
-        "| replicas | at a time | engine, us: alone | said | measured | fronts: said | measured "
-        "| tokens/s: said | measured | switches | cores | TTFT, ms |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *head(*columns, "switches", "cores", "TTFT, ms"),
     ]
     one = replicas[1]
     around = one.cpu["balancer"] + one.cpu["clients"]
@@ -367,10 +344,15 @@ def report(
         engine, fronts = costs.said(number, each.at_once)
         rate = one.cores * 1e6 / (engine + fronts + around)
         lines.append(
-            f"| {number} | {each.at_once:.0f} | {between(costs.engine, each.at_once):.0f} "
-            f"| {engine:.0f} | {each.cpu['engine']:.0f} | {fronts:.1f} | {_fronts(each):.1f} "
-            f"| {rate:,.0f} | {each.rate:,.0f} | {each.switches * each.at_once:,.0f} "
-            f"| {each.cores:.2f} | {each.first:.0f} |"
+            row(
+                number,
+                f"{each.at_once:.0f}",
+                f"{between(costs.engine, each.at_once):.0f}",
+                *(f"{engine:.0f}", f"{each.cpu['engine']:.0f}"),
+                *(f"{fronts:.1f}", f"{_fronts(each):.1f}", f"{rate:,.0f}", f"{each.rate:,.0f}"),
+                f"{each.switches * each.at_once:,.0f}",
+                *(f"{each.cores:.2f}", f"{each.first:.0f}"),
+            )
         )
     return "\n".join(lines) + "\n"
 
@@ -384,7 +366,7 @@ def measure(rounds: int, requests: int) -> str:
         servers = [stack.enter_context(ServerProcess(DEMO)) for _ in range(max(REPLICAS))]
         for server in servers:
             load(server.url, server.model, 8, 16, LONG)
-        balancers = {each: stack.enter_context(Balancer(servers[:each])) for each in several}
+        balancers = {each: stack.enter_context(balancer_of(servers[:each])) for each in several}
         for _ in range(rounds):
             for at_once, runs in curves.items():
                 number = max(8, requests * min(at_once, 16) // 16)
@@ -393,7 +375,7 @@ def measure(rounds: int, requests: int) -> str:
             for each, runs in several.items():
                 runs.append(run(servers[:each], balancers[each], CLIENTS, requests))
             print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
-        memory = {name: resident_bytes(pid) for name, pid in servers[0].pids.items()}
+        memory = {name: resident_bytes(pid) or 0 for name, pid in servers[0].pids.items()}
     return report(
         {each: middle(runs) for each, runs in curves.items()},
         middle(shorts),
@@ -404,20 +386,15 @@ def measure(rounds: int, requests: int) -> str:
 
 def main() -> None:
     """Measure, and print or write the tables."""
-    parser = argparse.ArgumentParser(prog="python -m bench.replicas")
+    parser = report_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=128, help="of a run with 64 clients")
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--balance", type=int, nargs="+", metavar="PORT", help=argparse.SUPPRESS)
     words = parser.parse_args()
     if words.balance:
         run_loop(balance(words.balance, partial(print, flush=True)))
         return
-    text = measure(words.rounds, words.requests)
-    if words.markdown is None:
-        print(text)
-    else:
-        words.markdown.write_text(text, "utf-8")
+    publish(measure(words.rounds, words.requests), words.write)
 
 
 if __name__ == "__main__":

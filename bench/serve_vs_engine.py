@@ -1,35 +1,50 @@
 """A server against its own engine: the same prompts and sampling through both, in turns.
 
     python -m bench.serve_vs_engine [--write FILE] [--quick] [--models small large]
+    python -m bench.serve_vs_engine --open_streams N [--write FILE]
 
-``engine`` is openvino-genai's pipeline driven directly (`bench.engine_throughput`), ``server`` is
+``engine`` is openvino-genai's pipeline driven directly (`bench.engine`), ``server`` is
 `graphrt serve` with streams over HTTP, loaded by `bench.load_generator`; both have the options of
 the same graph and the engine's environment, and server and clients share the machine. The server
 is started again now and then, as one may be faster than the next. The small model is
 ``examples/models/demo``; the large one has random weights and is made for the run
 (`bench.random_model`).
+
+``--open_streams`` measures nothing but the memory that many open streams cost the server's own
+process: chats that the engine computes together, when each of them has brought text, and once more
+a while later.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from bench.engine_throughput import model_options, tokens_per_word
-from bench.machine import ServerProcess, add_write, describe_machine, publish
-from bench.open_streams import StreamMemory, measure_open_streams
+from bench.downloads import get_smollm2
+from bench.engine import model_options, tokens_per_word
+from bench.limits import demo
+from bench.load_generator import Address, Connection, chat_body, connect, run_loop
+from bench.machine import (
+    DEMO,
+    ServerProcess,
+    describe_machine,
+    head,
+    publish,
+    report_parser,
+    row,
+    say,
+    versions,
+)
 from bench.random_model import LARGE, make_model, write_graph
-from bench.smollm2 import get_smollm2
 from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.prompt.builder import PromptBuilder
@@ -96,32 +111,31 @@ def cpu_outside(pair: Pair) -> float:
 def tables(comparison: Comparison) -> list[str]:
     """Return two tables: the clients' measurements, and the costs."""
     turns = min(map(len, comparison.pairs.values()))
+    columns = ["concurrency", "ratio of throughput", "TTFT, ms more", "engine alone"]
+    columns += ["engine process"]
     lines = [
         f"## {comparison.name.capitalize()}: {comparison.words}",
         "",
         f"{turns} turns. TTFT and TPOT in ms: mean, median, p99.",
         "",
-        "| concurrency | | tokens/s | TTFT | | | TPOT | | |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *head("concurrency", "", "tokens/s", *("TTFT", "", ""), *("TPOT", "", "")),
     ]
     for concurrency, pairs in comparison.pairs.items():
         for place, side in enumerate(("engine", "server")):
             runs = [pair[place] for pair in pairs]
             lines.append(
-                f"| {concurrency} | {side} | {_of(runs, lambda run: run.throughput):,.0f} | "
-                + " | ".join(_spread(runs, "ttft", 1))
-                + " | "
-                + " | ".join(_spread(runs, "tpot", 2))
-                + " |"
+                row(
+                    *(concurrency, side, f"{median(run.throughput for run in runs):,.0f}"),
+                    *_spread(runs, "ttft", 1),
+                    *_spread(runs, "tpot", 2),
+                )
             )
     lines += [
         "",
         "CPU in µs per output token: of the engine alone, then of the server's processes and the "
         "clients. Outside the engine: the server's processes less the engine alone.",
         "",
-        "| concurrency | ratio of throughput | TTFT, ms more | engine alone | engine process | "
-        "server | prompts | outside the engine | clients |",
-        "|---|---|---|---|---|---|---|---|---|",
+        *head(*columns, "server", "prompts", "outside the engine", "clients"),
     ]
     for concurrency, pairs in comparison.pairs.items():
         servers = [server for _, server in pairs]
@@ -131,11 +145,15 @@ def tables(comparison: Comparison) -> list[str]:
         ]
         ratios = [throughput_ratio(pair) for pair in pairs]
         lines.append(
-            f"| {concurrency} | {median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | "
-            f"{median(map(delay, pairs)):+.1f} | "
-            f"{median(engine.cpu['engine'] for engine, _ in pairs):,.1f} | "
-            f"{' | '.join(parts)} | {median(map(cpu_outside, pairs)):,.1f} | "
-            f"{median(run.cpu['clients'] for run in servers):,.1f} |"
+            row(
+                concurrency,
+                f"{median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
+                f"{median(map(delay, pairs)):+.1f}",
+                f"{median(engine.cpu['engine'] for engine, _ in pairs):,.1f}",
+                *parts,
+                f"{median(map(cpu_outside, pairs)):,.1f}",
+                f"{median(run.cpu['clients'] for run in servers):,.1f}",
+            )
         )
     return [*lines, ""]
 
@@ -148,17 +166,15 @@ def aims(comparison: Comparison) -> Iterator[str]:
         f"{ratio:.3f} at {concurrency}"
         for concurrency, ratio in zip(comparison.pairs, ratios, strict=True)
     )
-    yield (
-        f"| {comparison.name}: at least {least} of the engine's throughput in every turn | "
-        f"{shown} | {_yes(min(ratios) >= least)} |"
-    )
+    aim = f"{comparison.name}: at least {least} of the engine's throughput in every turn"
+    yield row(aim, shown, _yes(min(ratios) >= least))
     if comparison.name != "small":
         more = median(map(delay, comparison.first_tokens))
         engine = median(pair[0].ttft["median"] for pair in comparison.first_tokens)
-        yield (
-            f"| {comparison.name}: at most {MOST_DELAY:.0f} ms more to the first token, at 1 | "
-            f"{more:+.1f} ms (medians of requests for two tokens; the engine's: {engine:.1f} ms) | "
-            f"{_yes(more <= MOST_DELAY)} |"
+        yield row(
+            f"{comparison.name}: at most {MOST_DELAY:.0f} ms more to the first token, at 1",
+            f"{more:+.1f} ms (medians of requests for two tokens; the engine's: {engine:.1f} ms)",
+            _yes(more <= MOST_DELAY),
         )
     else:
         busiest = max(comparison.pairs)
@@ -167,10 +183,11 @@ def aims(comparison: Comparison) -> Iterator[str]:
             median(server.cpu[part] for _, server in comparison.pairs[busiest])
             for part in ("server", "prompts")
         )
-        yield (
-            f"| small: under {MOST_CPU:.0f} µs of CPU per token outside the engine | {cpu:.1f} µs "
-            f"at {busiest}; the server's own process {own:.1f} µs, that of prompts {prompts:.1f} | "
-            f"{_yes(max(cpu, own + prompts) < MOST_CPU)} |"
+        yield row(
+            f"small: under {MOST_CPU:.0f} µs of CPU per token outside the engine",
+            f"{cpu:.1f} µs at {busiest}; the server's own process {own:.1f} µs, that of prompts "
+            f"{prompts:.1f}",
+            _yes(max(cpu, own + prompts) < MOST_CPU),
         )
 
 
@@ -181,15 +198,10 @@ def _spread(runs: Sequence[Measurement], name: str, digits: int) -> list[str]:
     ]
 
 
-def _of(runs: Sequence[Measurement], figure: Callable[[Measurement], float]) -> float:
-    return median(map(figure, runs))
-
-
 def _yes(reached: bool) -> str:
     return "yes" if reached else "no"
 
 
-DEMO: Final = Path(__file__).parents[1] / "examples/models/demo"
 #: Many short repetitions, because the speed of a shared machine changes from minute to minute.
 REPETITIONS: Final = {"small": 9, "large": 3, "smollm2": 3}
 #: Repetitions after which the server is restarted.
@@ -206,7 +218,6 @@ QUICK_REQUESTS: Final = {
 }
 #: Number of two-token requests per turn, one after the other, that measure the time to first token.
 FIRST_TOKENS, FIRST_TOKEN_TURNS = 20, 3
-PACKAGES: Final = ("graphrt", "openvino", "openvino-genai", "aiohttp", "uvloop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +294,7 @@ def measure_pair(
 def run_engine(model: Model, load: Sequence[str]) -> dict[str, Any]:
     """Measure the engine without a server."""
     graph = str(model.directory / "graph.pbtxt")
-    return run_part("bench.engine_throughput", graph, *load, environment=ENVIRONMENT)
+    return run_part("bench.engine", graph, *load, environment=ENVIRONMENT)
 
 
 def measure_engine(model: Model, load: Sequence[str]) -> Measurement:
@@ -316,6 +327,79 @@ def run_part(
         return figures
 
 
+# Open streams -------------------------------------------------------------------------------------
+
+#: More tokens than are generated before the measurement.
+_OPEN_TOKENS: Final = 1900
+_LATER: Final = 2.0
+
+
+class StreamMemory(NamedTuple):
+    """Bytes of the server's process: before, with the streams open, and after they are closed."""
+
+    streams: int
+    before: int
+    during: int
+    after: int
+
+
+def measure_open_streams(streams: int) -> StreamMemory:
+    """Serve the example model to ``streams`` clients at once.
+
+    Raises:
+        RuntimeError: not all streams were open together.
+    """
+    with demo(f"max_num_seqs: {streams}") as place, ServerProcess(place) as server:
+        return run_loop(_hold_open(server, streams))
+
+
+async def _hold_open(server: ServerProcess, streams: int) -> StreamMemory:
+    address = Address.parse(server.url)
+    # The first request of each kind allocates what later ones share.
+    warm = await connect(address)
+    for number in range(20):
+        await warm.ask(chat_body(server.model, f"warm up {number}", 8))
+    warm.close()
+    before = server.resident()
+    connections = [await connect(address) for _ in range(streams)]
+    tasks = [
+        asyncio.create_task(each.ask(chat_body(server.model, f"{number}: go", _OPEN_TOKENS)))
+        for number, each in enumerate(connections)
+    ]
+    while not all(map(_has_text, connections)):
+        if any(task.done() for task in tasks):
+            raise RuntimeError("a stream ended before all of them were open")
+        await asyncio.sleep(0.1)
+    during = server.resident()
+    await asyncio.sleep(_LATER)
+    if any(task.done() for task in tasks):
+        raise RuntimeError("a stream ended while memory was measured")
+    during = max(during, server.resident())
+    for connection in connections:
+        connection.close()
+    await asyncio.gather(*tasks)
+    await asyncio.sleep(_LATER)
+    return StreamMemory(streams, before, during, server.resident())
+
+
+def _has_text(connection: Connection) -> bool:
+    """Return True if text has arrived, and not the head of the answer alone."""
+    return connection.pieces >= 2
+
+
+def memory_row(memory: StreamMemory) -> str:
+    """Return the row of the table of aims."""
+    gained = (memory.during - memory.before) / 1e6
+    return row(
+        f"{memory.streams:,} open streams: under 100 MB",
+        f"{gained:.0f} MB ({memory.before / 1e6:.0f} before, {memory.after / 1e6:.0f} after)",
+        _yes(gained < 100),
+    )
+
+
+# Report -------------------------------------------------------------------------------------------
+
+
 def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, words: str) -> str:
     """Return all tables as Markdown. ``words``: the arguments of the command."""
     lines = [
@@ -335,38 +419,16 @@ def report(comparisons: Sequence[Comparison], memory: StreamMemory | None, words
     ]
     for comparison in comparisons:
         lines += tables(comparison)
-    lines += ["## Aims", "", "| aim | measured | reached |", "|---|---|---|"]
-    lines += [row for comparison in comparisons for row in aims(comparison)]
+    lines += ["## Aims", "", *head("aim", "measured", "reached")]
+    lines += [aim for comparison in comparisons for aim in aims(comparison)]
     if memory is not None:
-        gained = (memory.during - memory.before) / 1e6
-        lines.append(
-            f"| {memory.streams:,} open streams: under 100 MB | {gained:.0f} MB "
-            f"({memory.before / 1e6:.0f} before, {memory.after / 1e6:.0f} after) | "
-            f"{'yes' if gained < 100 else 'no'} |"
-        )
+        lines.append(memory_row(memory))
     return "\n".join(lines) + "\n"
-
-
-def versions() -> str:
-    """Return the versions of the software in one line."""
-    return ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "from source"
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
     """Measure, print, and write to a file if requested."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    add_write(parser)
+    parser = report_parser(__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="fewer requests, one repetition, no 1,000 open streams"
     )
@@ -374,7 +436,15 @@ def main() -> None:
         "--models", nargs="+", choices=tuple(REPETITIONS), default=("small", "large")
     )
     parser.add_argument("--repetitions", type=int)
+    parser.add_argument("--open_streams", metavar="N", type=int, help="only the memory of so many")
     arguments = parser.parse_args()
+    if arguments.open_streams:
+        lines = [
+            *head("open streams", "memory", "reached"),
+            memory_row(measure_open_streams(arguments.open_streams)),
+        ]
+        publish(lines, arguments.write)
+        return
     with tempfile.TemporaryDirectory() as place:
         models = find_models(arguments.models, Path(place, "large"), quick=arguments.quick)
         comparisons = [

@@ -4,50 +4,125 @@
         [--transformers PYTHON] [--files N] [--repetitions N]
         [--write FILE]
 
-All have the weights of Whisper tiny.en (`bench.whisper_tiny`) in 32 bits and in 8, decode greedily
-and hear the same files of espeak-ng (`bench.whisper_tiny`). PYTHON are interpreters of other
+All have the weights of Whisper tiny.en (`bench.downloads`) in 32 bits and in 8, decode greedily
+and hear the same files. PYTHON are interpreters of other
 environments, with ``faster_whisper`` and with ``transformers`` and ``torch``. Every
 engine runs alone, in turns; the best of the repetitions counts, as the machine may be busy.
+
+For transcripts and their word error rate, sentences are spoken by espeak-ng: the speech is the
+same on every machine with the same version of espeak-ng, and needs no recordings.
 """
 
 from __future__ import annotations
 
-import argparse
+import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import soundfile
 
-from bench.machine import ServerProcess, add_write, children, cpu_seconds, describe_machine, publish
-from bench.whisper_tiny import (
-    SENTENCES,
-    ctranslate2_path,
-    get_whisper,
-    get_whisper_int8,
-    joined,
-    seconds_of,
-    spoken,
-    transformers_path,
-    word_errors,
+from bench.downloads import ctranslate2_path, get_whisper, get_whisper_int8, transformers_path
+from bench.machine import (
+    JsonClient,
+    ServerProcess,
+    describe_machine,
+    family_seconds,
+    head,
+    publish,
+    report_parser,
+    row,
 )
 from calculators.speech.audio.reading import read_sound
 
-_PEER: Final = Path(__file__).with_name("speech_peer.py")
+_PEER: Final = Path(__file__).with_name("other_python.py")
 #: Sentences of a file, so that files are shorter than Whisper's window of 30 s.
 _PER_FILE: Final = 4
 _AT_ONCE: Final = 4
 _BOUNDARY: Final = "speech-boundary"
 _REPETITIONS: Final = 3
+#: Plain sentences without names and numbers, which every model spells in the same way.
+SENTENCES: Final = (
+    "The weather was fine this morning, so we walked along the river to the old bridge.",
+    "Please close the window before you leave the room, because it will rain in the afternoon.",
+    "She opened the book, read the first page aloud, and then put it back on the shelf.",
+    "A small boat came around the island while the sun was going down behind the mountains.",
+    "My brother works in a hospital, and he often comes home late in the evening.",
+    "The children played in the garden until their mother called them for dinner.",
+    "We need more time to finish the work, but the most difficult part is already done.",
+    "The train stopped between two stations, and nobody told us what had happened.",
+    "He bought bread, milk and some apples, and forgot the coffee again.",
+    "The teacher asked a question that nobody in the class could answer.",
+    "In winter the lake freezes, and people walk across it to the other side.",
+    "They built the house with their own hands, and it took them three years.",
+    "The letter arrived too late, because somebody had written the wrong address on it.",
+    "You can leave the car in front of the house, there is enough space for two.",
+    "The doctor said that I should sleep more and drink less coffee.",
+    "An old man sat on the bench and fed the birds with dry bread.",
+)
+_VOICE: Final = ("-v", "en-us", "-s", "150")
+
+
+def can_speak() -> bool:
+    """Return whether espeak-ng is installed."""
+    return shutil.which("espeak-ng") is not None
+
+
+def spoken(text: str) -> bytes:
+    """Return a text as a WAV of 22,050 Hz.
+
+    Raises:
+        subprocess.CalledProcessError: espeak-ng fails.
+    """
+    command = ["espeak-ng", *_VOICE, "--stdout", text]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def joined(files: Sequence[bytes], pause: float = 0.6) -> bytes:
+    """Return WAVs of one rate one after the other, with pauses in seconds."""
+    parts: list[np.ndarray] = []
+    rate = 0
+    for file in files:
+        samples, rate = soundfile.read(io.BytesIO(file), dtype="float32")
+        parts += [samples, np.zeros(round(pause * rate), np.float32)]
+    output = io.BytesIO()
+    soundfile.write(output, np.concatenate(parts), rate, format="WAV", subtype="PCM_16")
+    return output.getvalue()
+
+
+def seconds_of(wav: bytes) -> float:
+    """Return the duration of a WAV."""
+    return float(soundfile.info(io.BytesIO(wav)).duration)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without marks."""
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def word_errors(said: str, heard: str) -> tuple[int, int]:
+    """Return the fewest substitutions, deletions and insertions, and the number of words said."""
+    wanted, found = words_of(said), words_of(heard)
+    row = list(range(len(found) + 1))
+    for place, word in enumerate(wanted, 1):
+        before, row[0] = row[0], place
+        for column, other in enumerate(found, 1):
+            before, row[column] = (
+                row[column],
+                min(row[column] + 1, row[column - 1] + 1, before + (word != other)),
+            )
+    return row[-1], len(wanted)
 
 
 @dataclass
@@ -64,13 +139,12 @@ class Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speech to text beside other servers.")
+    parser = report_parser(__doc__)
     parser.add_argument("--optimum-cli", type=Path, required=True, metavar="PATH")
     parser.add_argument("--faster-whisper", metavar="PYTHON")
     parser.add_argument("--transformers", metavar="PYTHON")
     parser.add_argument("--files", type=int, default=_AT_ONCE, metavar="N", help="a shorter run")
     parser.add_argument("--repetitions", type=int, default=_REPETITIONS, metavar="N")
-    add_write(parser)
     arguments = parser.parse_args()
     whisper = get_whisper(arguments.optimum_cli)
     small = get_whisper_int8(arguments.optimum_cli)
@@ -128,21 +202,16 @@ def graphrt(model: Path, files: list[Path], pipelines: int) -> Result:
 
         transcribe(files[0])
         alone, texts = [], []
-        used = processor_seconds(server.pids["server"])
+        used = family_seconds(server.pids["server"])
         for file in files:
             began = time.perf_counter()
             texts.append(transcribe(file))
             alone.append(time.perf_counter() - began)
-        used = processor_seconds(server.pids["server"]) - used
+        used = family_seconds(server.pids["server"]) - used
         began = time.perf_counter()
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(transcribe, files))
         return Result(texts, alone, used, time.perf_counter() - began)
-
-
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and its children so far."""
-    return sum(map(cpu_seconds, (pid, *children(pid))))
 
 
 def ask(address: str, model: str, wav: bytes, **fields: str) -> bytes:
@@ -161,22 +230,16 @@ def ask(address: str, model: str, wav: bytes, **fields: str) -> bytes:
         "Content-Type: audio/wav\r\n\r\n"
     ).encode()
     body += wav + f"\r\n--{_BOUNDARY}--\r\n".encode()
-    connection = HTTPConnection(address, timeout=600)
-    headers = {"Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
-    connection.request("POST", "/v3/audio/transcriptions", body, headers)
-    response = connection.getresponse()
-    content = response.read()
-    connection.close()
-    if response.status != 200:
-        raise RuntimeError(f"status {response.status}: {content!r}")
-    return content
+    kind = f"multipart/form-data; boundary={_BOUNDARY}"
+    with JsonClient(address) as client:
+        return client.send("/v3/audio/transcriptions", body, kind)
 
 
 def peer(
     python: str, name: str, model: Path, threads: int, workers: int, kind: str, files: list[Path]
 ) -> Result:
     """Transcribe files in another environment."""
-    words = [str(_PEER), name, str(model), str(threads), str(workers), kind, *map(str, files)]
+    words = map(str, (_PEER, "speech", name, model, threads, workers, kind, *files))
     done = subprocess.run([python, *words], check=True, capture_output=True, text=True)
     return Result(**json.loads(done.stdout))
 
@@ -185,6 +248,7 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
     """Return a table: real-time factors (work for a second of sound) and word errors."""
     total = sum(durations)
     at_once = min(_AT_ONCE, len(durations))
+    columns = ("engine", "one file", "processor time", f"{at_once} files at once")
     lines = [
         "# Speech to text",
         "",
@@ -196,8 +260,7 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         "that of all cores for a second of sound. "
         f"The best of {len(next(iter(runs.values())))} repetitions in turns.",
         "",
-        f"| engine | one file | processor time | {at_once} files at once | word error rate |",
-        "|---|---|---|---|---|",
+        *head(*columns, "word error rate"),
     ]
     for name, results in runs.items():
         alone = min(sum(each.alone) for each in results) / total
@@ -206,9 +269,7 @@ def report(runs: dict[str, list[Result]], said: list[str], durations: list[float
         rate = sum(wrong for wrong, _ in errors) / sum(words for _, words in errors)
         all_files = f"{together:.4f}" if together else "-"
         processor = min(each.processor for each in results) / total
-        lines.append(
-            f"| {name} | {alone:.4f} | {processor:.4f} | {all_files} | {100 * rate:.2f}% |"
-        )
+        lines.append(row(name, f"{alone:.4f}", f"{processor:.4f}", all_files, f"{100 * rate:.2f}%"))
     return "\n".join(lines) + "\n"
 
 

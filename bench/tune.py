@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, Final, TypeAlias
 
 import calculators
-from bench.machine import add_write, describe_machine, publish
+from bench.machine import describe_machine, head, publish, report_parser, row, say
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.tasks import ModelToServe
 from calculators.llm.tuning.arena import Arena, CandidateStanding, Conditions, median_interval
@@ -92,7 +92,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
                     name for name, each in known.items() if set(each.changes) == set(choice.changes)
                 )
                 progress.save()
-                _say(f"{path.name}: chosen in {progress.seconds:.0f} s: {progress.chosen}")
+                say(f"{path.name}: chosen in {progress.seconds:.0f} s: {progress.chosen}")
             left = [each for name, each in every.items() if name not in progress.pairs]
             for place in range(0, len(left), _AT_ONCE):
                 if monotonic() > until:
@@ -102,7 +102,7 @@ async def compare(path: Path, file: Path, arguments: argparse.Namespace) -> list
                 progress.pairs |= {each.name: _pairs(each) for each in standings}
                 progress.objections |= _objections(standings)
                 progress.save()
-            _say(f"{path.name}: {len(progress.pairs)} of {len(every)} combinations")
+            say(f"{path.name}: {len(progress.pairs)} of {len(every)} combinations")
             if len(progress.pairs) < len(every) or monotonic() > until:
                 return None
             if not progress.finals:
@@ -187,12 +187,8 @@ def grid(values: Mapping[str, Sequence[Change | None]]) -> Iterator[Candidate]:
             yield Candidate(changes)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = report_parser(__doc__)
     parser.add_argument("models", nargs="+", metavar="NAME=MODEL")
     parser.add_argument("--load", choices=list(LOADS), default="chat")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of `graphrt tune`")
@@ -202,12 +198,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--state", metavar="DIR", type=Path, help="what earlier runs measured")
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
-    add_write(parser)
     arguments: Any = parser.parse_args(words)
     calculators.register_all(REGISTRY)
     busy = " The machine was shared with other work." if arguments.shared else ""
     names = ", ".join(f"`{each}`" for each in arguments.without)
     left_out = f" Not combined: {names}." if names else ""
+    columns = ("model", "combinations", "best of them", "times the defaults")
     lines = [
         "# The choice of `graphrt tune` beside an exhaustive search",
         "",
@@ -215,21 +211,18 @@ def main(words: Sequence[str] | None = None) -> None:
         f"{arguments.budget:.0f} s; {arguments.rounds} rounds of every combination, then "
         f"{arguments.finals} of the best {_NEAR_THE_BEST} beside the choice.{left_out}{busy}",
         "",
-        "| model | combinations | best of them | times the defaults | chosen | in | part of the "
-        "best (95 %) |",
-        "|---|---|---|---|---|---|---|",
+        *head(*columns, "chosen", "in", "part of the best (95 %)"),
     ]
     with tempfile.TemporaryDirectory() as folder:
         state = arguments.state or Path(folder)
         for each in arguments.models:
             name, _, path = each.partition("=")
             file = state / f"{name.replace(' ', '_')}.json"
-            row = asyncio.run(compare(Path(path).absolute(), file, arguments))
-            if row is None:
+            cells = asyncio.run(compare(Path(path).absolute(), file, arguments))
+            if cells is None:
                 sys.exit("the time is over: run it again with the same --state")
-            lines.append(f"| {' | '.join([name, *row])} |")
-    text = "\n".join(lines) + "\n"
-    publish(text, arguments.write)
+            lines.append(row(name, *cells))
+    publish(lines, arguments.write)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,17 @@ import pytest
 
 pytest.importorskip("openvino_genai")
 
-from bench.performance import FOLDER, PLOTS, Point, draw
-from bench.quick import PAGE, Ratio, read_committed, row, verdict
+from bench.quick import (
+    FOLDER,
+    PAGE,
+    PLOTS,
+    Point,
+    Ratio,
+    draw,
+    ratio_row,
+    read_committed,
+    verdict,
+)
 from calculators.llm.tuning.arena import Interval
 from tests.support.markdown import text_of
 
@@ -41,7 +50,7 @@ def test_a_ratio_has_moved_when_the_intervals_have_nothing_in_common(
 def test_a_written_row_is_read_again() -> None:
     text = f"| {ratio(0.95, 0.97, 0.99).name} | 0.970 (0.950 to 0.990) |\n"
     assert read_committed(text) == {"tokens / the engine": COMMITTED}
-    shown = row(ratio(0.95, 0.97, 0.99), COMMITTED)
+    shown = ratio_row(ratio(0.95, 0.97, 0.99), COMMITTED)
     assert shown.endswith("| 0.970 (0.950 to 0.990) | 0.970 (0.950 to 0.990) | as before |")
 
 

@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from bench.house import ROOT, Module, read_modules
+from bench.house import Module, read_modules
+from tests.support.checkout import ROOT
 
 #: By name: the phrase, the most in the code, and the most in pages.
 PHRASES: Final = {

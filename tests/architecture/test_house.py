@@ -8,6 +8,7 @@ import pytest
 
 from bench.house import (
     Module,
+    benchmarks,
     count_lines,
     families_beside_their_folders,
     floors,
@@ -52,3 +53,7 @@ def test_a_family_of_models_is_one_folder_and_one_entry_point() -> None:
     del places["text_generation"]
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
     assert len(places) >= 6
+
+
+def test_what_measures_one_subject_is_one_file() -> None:
+    assert len(benchmarks()) <= 40

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.smollm2 import smollm2_path
+from bench.downloads import smollm2_path
 from tests.process.http_client import HttpClient
 from tests.process.server_process import ServerProcess
 
@@ -17,7 +17,7 @@ def gguf() -> Path:
     """Return the file, or skip."""
     path = smollm2_path()
     if not path.is_file():
-        pytest.skip("SmolLM2 is not here: `python -m bench.smollm2` downloads it (98 MB)")
+        pytest.skip("SmolLM2 is not here: `python -m bench.downloads smollm2` downloads it (98 MB)")
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from bench.retrieval_hits import minilm_path
+from bench.downloads import minilm_path
 from tests.process.http_client import HttpClient
 from tests.process.server_process import ServerProcess
 
@@ -25,7 +25,7 @@ def minilm(request: pytest.FixtureRequest, child_program: None) -> Iterator[Http
     path = minilm_path(int8=request.param == "int8")
     if not path.is_dir():
         pytest.skip(
-            "MiniLM is not here: `python -m bench.retrieval_hits` makes it (84 MB to download)"
+            "MiniLM is not here: `python -m bench.downloads minilm` makes it (84 MB to download)"
         )
     with ServerProcess(path, "--model_name", "minilm") as server:
         yield server.client

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench.speech_to_text import ask
-from bench.whisper_tiny import (
+from bench.downloads import whisper_path
+from bench.speech_to_text import (
     SENTENCES,
+    ask,
     can_speak,
     joined,
     seconds_of,
     spoken,
-    whisper_path,
     word_errors,
     words_of,
 )
@@ -30,7 +30,7 @@ MOST_WRONG = 32 / 230 + 0.01
 def whisper(child_program: None) -> Iterator[ServerProcess]:
     path = whisper_path()
     if not path.is_dir():
-        pytest.skip("Whisper is not here: `python -m bench.whisper_tiny` makes it")
+        pytest.skip("Whisper is not here: `python -m bench.downloads whisper` makes it")
     if not can_speak():
         pytest.skip("espeak-ng is not installed")
     with ServerProcess(path, "--model_name", "whisper", "--enable_word_timestamps", "true") as it:

@@ -7,7 +7,7 @@ compared.
 Up to `MOST_EXACT` vectors NumPy compares all of them. A larger index has a second file beside it,
 which is made from the rows: a graph of near neighbours (HNSW) of the library usearch, whose numbers
 have 16 bits. Without the library, the extra ``retrieval``, large indexes are searched exactly too.
-``bench/passage_search.py`` measures both.
+``bench/retrieval.py`` measures both.
 """
 
 from __future__ import annotations

