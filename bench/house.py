@@ -228,15 +228,20 @@ def _parts(path: Path, text: str) -> Iterator[tuple[str, set[str]]]:
     yield "", said
 
 
+def lines_of_imports(module: Module) -> set[int]:
+    """Return the numbers of the lines that have nothing but imports."""
+    imports = (n for n in ast.walk(module.tree) if isinstance(n, ast.Import | ast.ImportFrom))
+    return {line for node in imports for line in _lines_of(node)}
+
+
 def count_lines(modules: Mapping[str, Module]) -> Counter[str]:
     """Count lines of code without imports and docstrings, lines of imports, comments, and all."""
     found: Counter[str] = Counter()
     for module in modules.values():
-        documented, imported, code = set[int](), set[int](), set[int]()
+        imported = lines_of_imports(module)
+        documented, code = set[int](), set[int]()
         for node in ast.walk(module.tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                imported.update(_lines_of(node))
-            elif (
+            if (
                 isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 and ast.get_docstring(node, clean=False) is not None
             ):

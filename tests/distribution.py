@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 #: Directories whose files stay with one worker: they share what takes long to make.
-_TOGETHER: Final = frozenset({"tests/process/kserve"})
+_TOGETHER: Final = frozenset({"tests/architecture", "tests/process/kserve"})
 #: The directory whose fixtures are an engine.
 _WITH_ENGINE: Final = "tests/calculators/llm/"
 

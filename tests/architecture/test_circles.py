@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from bench.house import PACKAGES, imports_of, read_modules
+from bench.house import Module, imports_of, read_modules
 from tests.support.checkout import ROOT
 
 #: The imports that may close a circle, each with the reason or the decision that has it.
@@ -28,9 +28,8 @@ ALLOWED: Final = {
 Imports = Mapping[str, frozenset[str]]
 
 
-def all_imports(root: Path) -> Imports:
+def all_imports(known: Mapping[str, Module]) -> Imports:
     """Return, for each module, the modules that it imports."""
-    known = read_modules(root, (*PACKAGES, "bench"))
     return {name: frozenset(imports_of(module, known)) for name, module in known.items()}
 
 
@@ -50,8 +49,8 @@ def circle(imports: Imports, without: Iterable[tuple[str, str]] = ()) -> list[st
 
 
 @pytest.fixture(scope="module")
-def imports() -> Imports:
-    return all_imports(ROOT)
+def imports(modules: Mapping[str, Module]) -> Imports:
+    return all_imports({**modules, **read_modules(ROOT, ["bench"])})
 
 
 def test_no_modules_import_one_another_in_a_circle(imports: Imports) -> None:
@@ -74,7 +73,7 @@ def test_a_circle_of_types_would_be_found(tmp_path: Path) -> None:
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from calculators import three\n"
     )
     (room / "three.py").write_text("def late():\n    import calculators.one\n")
-    found = circle(all_imports(tmp_path))
+    found = circle(all_imports(read_modules(tmp_path)))
     arrows = set(pairwise(found))
     assert arrows == {
         ("calculators.one", "calculators.two"),

@@ -6,13 +6,12 @@ Waits and limits use a clock that does not step back.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from bench.house import Module
 from tests.support.checkout import ROOT
 
-ROOMS: Final = ("graphrt_base", "graph_runtime", "calculators", "servers")
 #: Functions of the modules time and datetime that read the wall clock.
 WALL: Final = frozenset({"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"})
 
@@ -31,12 +30,11 @@ SHOWN: Final = {
 }
 
 
-def wall_clock_uses(path: Path) -> Iterator[int]:
-    """Yield the lines in which a file reads the wall clock, or passes it on to be read."""
-    text = path.read_text(encoding="utf-8")
-    if not any(module in text for module in ("import time", "from time", "date")):
+def wall_clock_uses(module: Module) -> Iterator[int]:
+    """Yield the lines in which a module reads the wall clock, or passes it on to be read."""
+    if not any(word in module.text for word in ("import time", "from time", "date")):
         return
-    tree = ast.parse(text)
+    tree = module.tree
     named = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -80,11 +78,10 @@ def _displayed(tree: ast.AST) -> Iterator[ast.expr]:
                 yield value
 
 
-def test_only_displayed_times_come_from_the_wall_clock() -> None:
+def test_only_displayed_times_come_from_the_wall_clock(modules: Mapping[str, Module]) -> None:
     asking = {
-        str(path.relative_to(ROOT))
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*.py")
-        if any(wall_clock_uses(path))
+        str(module.path.relative_to(ROOT))
+        for module in modules.values()
+        if any(wall_clock_uses(module))
     }
     assert asking == set(SHOWN)

@@ -10,7 +10,7 @@ import pytest
 
 import graph_runtime
 import graph_runtime.testing
-from tests.architecture.test_imports import modules
+from tests.architecture.test_imports import names_of_modules
 
 PUBLIC = {name: getattr(graph_runtime, name) for name in graph_runtime.__all__}
 
@@ -43,7 +43,7 @@ def test_every_name_is_documented(name: str) -> None:
         assert own.strip()
 
 
-@pytest.mark.parametrize("name", [*modules("graph_runtime"), *modules("protos")])
+@pytest.mark.parametrize("name", [*names_of_modules("graph_runtime"), *names_of_modules("protos")])
 def test_every_module_and_its_public_classes_are_documented(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__

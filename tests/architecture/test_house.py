@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
-
 from bench.house import (
     Module,
     benchmarks,
-    count_lines,
     families_beside_their_folders,
     floors,
+    lines_of_imports,
     names_with_several_meanings,
-    read_modules,
     rooms_of_calculators,
     small_with_one_reader,
 )
-
-
-@pytest.fixture(scope="module")
-def modules() -> Mapping[str, Module]:
-    return read_modules()
 
 
 def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -> None:
@@ -44,7 +36,7 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
-    assert count_lines(modules)["imports"] <= 11_851
+    assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 11_851
 
 
 def test_a_family_of_models_is_one_folder_and_one_entry_point() -> None:

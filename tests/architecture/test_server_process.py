@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
+import pytest
+
+from bench.house import Module
 from tests.architecture.test_imports import python
 from tests.support.checkout import ROOT
 
-ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+Importers: TypeAlias = Callable[..., set[Path]]
+
 CHILD = ROOT / "calculators" / "kit" / "child_process"
 
 LIBRARIES_OF_A_SERVER = """
@@ -24,20 +29,22 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Return the top-level packages that a file imports, in functions too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imports(module: Module) -> Iterator[str]:
+    """Return the top-level packages that a module imports, in functions too."""
+    for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.partition(".")[0]
 
 
-def importers(*packages: str) -> set[Path]:
-    """Return the project's files that import one of these packages."""
-    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
-    assert len(files) > 100
-    return {path for path in files if not set(packages).isdisjoint(imports(path))}
+@pytest.fixture(scope="module")
+def importers(modules: Mapping[str, Module]) -> Importers:
+    """A function that returns the files that import one of some packages."""
+    imported = {module.path: frozenset(imports(module)) for module in modules.values()}
+    return lambda *packages: {
+        path for path, names in imported.items() if not names.isdisjoint(packages)
+    }
 
 
 def test_a_server_loads_neither_model_libraries_nor_grpc_before_they_are_needed() -> None:
@@ -92,7 +99,9 @@ def test_describing_the_tasks_loads_no_library_and_not_the_runtime() -> None:
     assert loaded.isdisjoint(heavy)
 
 
-def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain_model() -> None:
+def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain_model(
+    importers: Importers,
+) -> None:
     calculators = ROOT / "calculators"
     folders = {path.parent for path in importers("openvino", "openvino_genai")}
     families = {path for path in folders if (path / "process.py").exists()}
@@ -102,11 +111,11 @@ def test_model_libraries_are_imported_in_child_processes_or_with_the_first_plain
     assert folders == {*families, *shared, plain_models, vision_models}
 
 
-def test_nothing_is_pickled() -> None:
+def test_nothing_is_pickled(importers: Importers) -> None:
     assert importers("pickle", "marshal", "shelve", "multiprocessing") == set()
 
 
-def test_processes_are_started_in_one_place() -> None:
+def test_processes_are_started_in_one_place(importers: Importers) -> None:
     # A command that needs a server starts it as a user would.
     own_server = ROOT / "servers" / "cli" / "chat.py"
     # The exporter is another program, and runs before there is an event loop.

@@ -19,8 +19,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-import pytest
-
 from calculators.kit.child_process import early_start
 from tests.support.checkout import ROOT
 from tests.support.patience import PATIENCE
@@ -69,6 +67,9 @@ class Apart:
                 self._connection.send(question)
             value, error = self._connection.recv()
         except (EOFError, ConnectionError):
+            # Not at the top, as the process of the object imports this module too.
+            import pytest
+
             self._is_open = False
             code = self._process.wait(PATIENCE)
             pytest.fail(f"the process ended with exit code {code} in {name}()")

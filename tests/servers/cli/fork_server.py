@@ -38,6 +38,7 @@ from tests.servers.cli.forks import (
     Program,
     ask,
     become,
+    end_after,
     rename_process,
     serve_forks,
     wires,
@@ -188,7 +189,7 @@ def main() -> NoReturn:
     become(program)
     from servers.cli import main as graphrt
 
-    sys.exit(graphrt())
+    end_after(graphrt)
 
 
 @cache

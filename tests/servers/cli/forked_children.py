@@ -21,7 +21,15 @@ from typing import Final, NoReturn
 from calculators.kit.child_process import child_process, early_start
 from calculators.kit.child_process.parent_connection import die_with_parent
 from calculators.kit.tasks import ENTRY_POINT_GROUP
-from tests.servers.cli.forks import ForkedProcess, Program, ask, become, serve_forks, wires
+from tests.servers.cli.forks import (
+    ForkedProcess,
+    Program,
+    ask,
+    become,
+    end_after,
+    serve_forks,
+    wires,
+)
 from tests.support.checkout import ROOT
 
 
@@ -94,5 +102,8 @@ def run_child(child: Program) -> NoReturn:
     """Be a child, to its end."""
     become(replace(child, words=[*child.words, str(os.getppid())]))
     sys.modules.pop(child.module, None)  # as it will run a second time
-    runpy.run_module(child.module, run_name="__main__", alter_sys=True)
-    sys.exit()
+
+    def run() -> None:
+        runpy.run_module(child.module, run_name="__main__", alter_sys=True)
+
+    end_after(run)

@@ -6,6 +6,7 @@ process that waits for the program and reports its exit code, as only a parent c
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import io
@@ -15,12 +16,13 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from calculators.kit.child_process.parent_connection import die_with_parent
 
@@ -171,6 +173,29 @@ def become(program: Program) -> None:
     # As `python -m` does.
     paths = program.environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = dict.fromkeys([program.directory, *filter(None, paths), *sys.path[1:]])
+
+
+def end_after(main: Callable[[], object]) -> NoReturn:
+    """Run a program, then end as Python does, but without taking its modules apart.
+
+    Each object that is released is written to, so the process would copy most of the memory that
+    it shares with the one that forks: a tenth of a second.
+    """
+    try:
+        code = main()
+    except SystemExit as error:
+        code = error.code
+    if not isinstance(code, int | None):
+        sys.exit(str(code))  # which is printed
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except OSError:
+        sys.exit(code)  # nobody reads it: Python has an exit code for that
+    os._exit((code or 0) & 0xFF)
 
 
 def rename_process(words: Sequence[str]) -> None:
