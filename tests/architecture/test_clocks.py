@@ -30,11 +30,11 @@ SHOWN: Final = {
 }
 
 
-def wall_clock_uses(module: Module) -> Iterator[int]:
+def wall_clock_uses(read: Module) -> Iterator[int]:
     """Yield the lines in which a module reads the wall clock, or passes it on to be read."""
-    if not any(word in module.text for word in ("import time", "from time", "date")):
+    if not any(word in read.text for word in ("import time", "from time", "date")):
         return
-    tree = module.tree
+    tree = read.tree
     named = {
         alias.asname or alias.name
         for node in ast.walk(tree)
