@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,8 +25,6 @@ from graphrt_base.annotations import resolved
 from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from graph_runtime.authoring.context import CalculatorContext
     from graph_runtime.authoring.contract import CalculatorContract, PortKey
 

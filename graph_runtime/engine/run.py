@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from graph_runtime import timestamp as ts
@@ -29,8 +29,6 @@ from graph_runtime.packet import EMPTY, Packet
 from graphrt_base.interrupts import is_being_cancelled, raise_interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from graph_runtime.engine.node import Node
     from graph_runtime.engine.scheduler import Scheduler
     from graph_runtime.plan.plan import ValidatedGraph

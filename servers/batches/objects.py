@@ -216,7 +216,7 @@ LEAST_SECONDS: Final = 3600
 MOST_SECONDS: Final = INPUT_SECONDS
 
 INPUT_PURPOSE: Final = "batch"
-#: Those of files that requests name as documents, in OpenAI's words.
+#: The purposes of files that requests name as documents, in OpenAI's words.
 DOCUMENT_PURPOSES: Final = ("user_data", "assistants")
 OUTPUT_PURPOSE: Final = "batch_output"
 

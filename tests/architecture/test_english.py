@@ -22,7 +22,7 @@ PHRASES: Final = {
     "behind, for after": (r"\bbehind\b", 12, 9),
     "anew": (r"\banew\b", 0, 1),
     "those of": (r"\b[Tt]hose of\b", 20, 4),
-    "whoever": (r"\b[Ww]hoever\b", 1, 0),
+    "whoever": (r"\b[Ww]hoever\b", 0, 0),
     "is told": (r"\b(?:is|are|was|were) told\b", 0, 1),
     "a look, for a poll": (r"\b(?:first|next|last|two|each|every) looks?\b", 1, 0),
     "to that end": (r"\b[Tt]o that end\b", 0, 0),
