@@ -144,11 +144,19 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": const("tool_search_call"),
                 **_CALL_ID,
                 "execution": {"type": ["string", "null"]},
-                "arguments": nullable(anything()),
             },
             "A search of the client; of the server's, nothing is read.",
             required=("type",),
-            anyOf=[{"properties": {"execution": {"not": const("client")}}}, *_HAS_CALL_ID],
+            anyOf=[
+                {"properties": {"execution": {"not": const("client")}}},
+                *(
+                    {
+                        **each,
+                        "properties": {**each["properties"], "arguments": nullable(anything())},
+                    }
+                    for each in _HAS_CALL_ID
+                ),
+            ],
         ),
         InputToolOutput=record(
             {
