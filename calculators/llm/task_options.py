@@ -119,10 +119,10 @@ class TextGenerationOptions(DeviceOptions):
     )
     kv_cache_precision: str = option(
         "",
-        "u8 takes less memory; default the model's",
+        "u8 or u4 take less memory; default the model's",
         group=TASK,
         metavar="TYPE",
-        reads=one_of(("u8", "")),
+        reads=one_of(("u8", "u4", "")),
     )
     max_prompt_len: int | None = option(
         None, "tokens of the longest prompt on an NPU", group=TASK, metavar="N", reads=count
@@ -133,6 +133,7 @@ class TextGenerationOptions(DeviceOptions):
         "same tokenizer",
         group=TASK,
         metavar="MODEL",
+        aliases=("draft_model_path",),
     )
     model_distribution_policy: str = option(
         "",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from servers.cli.config_file import change_config, config_path
-from servers.cli.messages import CommandFailed
+from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.served import value_of_key
 from servers.cli.stored_models import store_directory
 from servers.config.edit import add_entry
@@ -22,21 +22,38 @@ def execute(args: argparse.Namespace) -> int:
         raise CommandFailed(
             "use either --model_path or --model_repository_path, not both", status=2
         )
-    if args.model_path is not None:
-        directory = Path(args.model_path)
-    else:
-        directory = store_directory(args.model_repository_path) / args.model_name
     if args.model_path is not None and is_remote(args.model_path):
         raise CommandFailed(
             f"{args.model_path}: a model in a store elsewhere is not served",
             hint="copy it to this machine",
         )
-    if not directory.exists():
-        raise CommandFailed(f"{directory}: no such directory")
-    entry: dict[str, Any] = {"name": args.model_name, "base_path": os.path.abspath(directory)}
+    config = config_path(args)
+    entry: dict[str, Any] = {"name": args.model_name, "base_path": _base_path(args, config)}
+    if args.group_name is not None:
+        entry["group_name"] = args.group_name
     for each in entry_options():
         value = getattr(args, each.flag)
         if value is not None:
             entry[each.config_key] = value_of_key(each.config_key, value)
-    change_config(config_path(args), lambda path: add_entry(path, entry))
+    change_config(config, lambda path: add_entry(path, entry))
     return 0
+
+
+def _base_path(args: argparse.Namespace, config: Path) -> str:
+    """Return the path that the config gets.
+
+    A relative one starts at the config's directory, as OpenVINO Model Server reads it, so that the
+    directory of config and models may be mounted elsewhere.
+    """
+    root = config.absolute().parent
+    if args.model_path is None:
+        directory = store_directory(args.model_repository_path) / args.model_name
+    elif (root / args.model_path).exists():
+        return str(args.model_path)
+    else:
+        directory = Path(args.model_path)
+    if not directory.exists():
+        print_warning(f"{args.model_path or directory}: there is no such directory yet")
+        if args.model_path is not None:
+            return str(args.model_path)
+    return os.path.relpath(os.path.realpath(directory), os.path.realpath(root))

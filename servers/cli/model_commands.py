@@ -174,7 +174,14 @@ def _add_config_changes(commands: argparse._SubParsersAction[CommandParser]) -> 
         command.add_argument("--model_name", metavar="NAME", required=True)
         command.add_argument("--config_path", metavar="FILE", help="the config.json")
         if name == "add-to-config":
-            command.add_argument("--model_path", metavar="DIR", help="the model's directory")
+            command.add_argument(
+                "--model_path",
+                metavar="DIR",
+                help="the model's directory, relative to that of the config",
+            )
+            command.add_argument(
+                "--group_name", metavar="GROUP", help="what is loaded and unloaded with it"
+            )
             command.add_later = _add_settings_of_entry
         else:
             command.add_later = _add_refused_of_removal

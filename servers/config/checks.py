@@ -3,6 +3,7 @@
 A value passes `SchemaCheck.check` without a report exactly if it is valid by
 `SchemaCheck.json_schema`, with two differences that JSON Schema cannot express: numbers such as
 ``1.0`` are not whole numbers here, and strings that have a form of their own (`Reads`) are read.
+All reports are errors but those about keys that a newer OpenVINO Model Server may know.
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from servers.config.json_text import member
 
-#: Takes the path of an error, the message, and a hint or None.
-Report = Callable[[str, str, str | None], None]
+Severity = Literal["error", "warning"]
+
+
+class Report(Protocol):
+    """Takes the path of an error, the message, and a hint or None."""
+
+    def __call__(
+        self, path: str, message: str, hint: str | None, severity: Severity = "error", /
+    ) -> None: ...
+
 
 Schema = dict[str, Any]
 
@@ -248,11 +257,17 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class ObjectOf:
-    """Objects with these keys, and with others if ``is_open``."""
+    """Objects with these keys.
+
+    Attributes:
+        is_open: other keys are allowed.
+        warns: other keys have no effect, with a warning, unless they look like a misspelt one.
+    """
 
     fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
     is_open: bool = False
+    warns: bool = False
 
     def check(self, value: Any, path: str, report: Report) -> None:
         if not isinstance(value, dict):
@@ -262,7 +277,13 @@ class ObjectOf:
             if key in self.fields:
                 self.fields[key].check(each, member(path, key), report)
             elif not self.is_open:
-                report(member(path, key), "unknown key", _near(key, self.fields))
+                near = difflib.get_close_matches(key.lower()[:100], self.fields, n=1)
+                if self.warns and not near:
+                    report(member(path, key), "unknown key: it has no effect", None, "warning")
+                    continue
+                known = f"keys here are {', '.join(self.fields)}"
+                hint = f'did you mean "{near[0]}"?' if near else known
+                report(member(path, key), "unknown key", hint)
         _check_required(value, self.required, path, report)
 
     def json_schema(self) -> Schema:
@@ -307,10 +328,3 @@ def _check_required(
     for name in names:
         if name not in value:
             report(path, f'the key "{name}" is missing', None)
-
-
-def _near(key: str, fields: Mapping[str, SchemaCheck]) -> str:
-    near = difflib.get_close_matches(key.lower(), fields, n=1) if len(key) < 100 else []
-    if near:
-        return f'did you mean "{near[0]}"?'
-    return f"keys here are {', '.join(fields)}"

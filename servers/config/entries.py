@@ -1,8 +1,8 @@
 """Entries of a config: graphs and plain models to serve, and the parsers of their keys.
 
-``load``, ``idle_unload_seconds``, ``pinned`` and ``reload`` say when an entry is loaded and
-unloaded. ``scale`` is the number of replicas on a cluster, and their resources, with Ray Serve's
-names; on one machine, without ``--on``, it has no effect.
+``load``, ``idle_unload_seconds``, ``pinned``, ``group_name`` and ``reload`` say when an entry is
+loaded and unloaded. ``scale`` is the number of replicas on a cluster, and their resources, with Ray
+Serve's names; on one machine, without ``--on``, it has no effect.
 
 Shapes, layouts, numbers and conversions of a model are strings, whose forms are OpenVINO Model
 Server's (``shape.cpp``, ``layout.cpp``, ``modelconfig.cpp``). Every function raises `ValueError`
@@ -33,6 +33,7 @@ from servers.config.checks import (
     Report,
     Schema,
     SchemaCheck,
+    Severity,
     WordCheck,
 )
 from servers.config.json_text import member
@@ -124,9 +125,9 @@ class ScaleCheck:
     def check(self, value: Any, path: str, report: Report) -> None:
         errors: list[str] = []
 
-        def noted(where: str, message: str, hint: str | None) -> None:
+        def noted(where: str, message: str, hint: str | None, severity: Severity = "error") -> None:
             errors.append(where)
-            report(where, message, hint)
+            report(where, message, hint, severity)
 
         ObjectOf(self.fields, self.required).check(value, path, noted)
         if errors:
@@ -180,6 +181,9 @@ ON_DEMAND: Final = "on_demand"
 BESIDE: Final = "beside"
 AFTER_UNLOAD: Final = "after_unload"
 
+#: The group whose members are pinned, as OpenVINO Model Server names it.
+PERMANENT: Final = "permanent"
+
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
@@ -190,6 +194,8 @@ class LoadPolicy:
         idle_seconds: seconds without a request after which it is unloaded; the next request loads
             it again. 0: never. None: the server's default.
         is_pinned: it is never unloaded for being idle.
+        group: what is loaded and unloaded with it, and without the members of other groups; "" for
+            none. While nothing is unloaded for being idle, groups have no effect.
         unloads_first: a changed version is loaded after the old one is unloaded, because memory
             does not hold both. Requests wait meanwhile; if loading fails, nothing answers.
     """
@@ -197,6 +203,7 @@ class LoadPolicy:
     is_on_demand: bool = False
     idle_seconds: float | None = None
     is_pinned: bool = False
+    group: str = ""
     unloads_first: bool = False
 
     def idle_limit(self, default: float) -> float:
@@ -208,10 +215,13 @@ class LoadPolicy:
 
 def residence_of(config: Mapping[str, Any]) -> LoadPolicy:
     """Return the policy of a checked config object."""
+    group = config.get("group_name", "")
+    is_pinned = bool(config.get("pinned", False)) or group == PERMANENT
     return LoadPolicy(
         config.get("load", AT_START) == ON_DEMAND,
         config.get("idle_unload_seconds"),
-        bool(config.get("pinned", False)),
+        is_pinned,
+        "" if is_pinned else group,
         config.get("reload", BESIDE) == AFTER_UNLOAD,
     )
 

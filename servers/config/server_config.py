@@ -33,6 +33,7 @@ from servers.config.checks import (
     OneOf,
     Reads,
     SchemaCheck,
+    Severity,
     WordCheck,
     anything,
     boolean,
@@ -48,6 +49,7 @@ from servers.config.entries import (
     MAX_NIREQ,
     MODEL_SCALE,
     ON_DEMAND,
+    PERMANENT,
     GraphEntry,
     ModelEntry,
     batch_size_of,
@@ -79,6 +81,7 @@ DEFAULT: Final = (
     "ovms_responses",
     "ovms_graph_error",
     "ovms_graph_processing_time_us",
+    "ovms_graph_loaded",
 )
 #: OpenVINO Model Server's families that are published only if they are named.
 ADDITIONAL: Final = ("ovms_infer_req_queue_size", "ovms_infer_req_active")
@@ -153,6 +156,11 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
         NumberCheck(0), "overrides `--idle_unload_seconds` for this entry; 0: never"
     ),
     "pinned": Key(boolean, "true: never unloaded for being idle"),
+    "group_name": Key(
+        text,
+        "with `--idle_unload_seconds`, what has this group is loaded and unloaded together, and "
+        f"one group is loaded at a time; the group `{PERMANENT}` is pinned",
+    ),
     "reload": Key(
         WordCheck((BESIDE, AFTER_UNLOAD)),
         f"`{BESIDE}`, the default: a changed graph or model is loaded while the old one answers; "
@@ -209,11 +217,11 @@ MODEL_KEYS: Final[dict[str, Key]] = {
 
 def _object_of(*tables: Mapping[str, Key], required: tuple[str, ...] = ()) -> ObjectOf:
     checks = {name: key.check for table in tables for name, key in table.items()}
-    return ObjectOf(checks, required)
+    return ObjectOf(checks, required, warns=True)
 
 
 MODEL_CONFIG: Final = _object_of(GRAPH_KEYS, MODEL_KEYS, required=("name",))
-_MODELS: Final = ListOf(ObjectOf({"config": MODEL_CONFIG}, required=("config",)))
+_MODELS: Final = ListOf(ObjectOf({"config": MODEL_CONFIG}, required=("config",), warns=True))
 _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name",)))
 
 _UNSERVED: Final = "not served yet; the members that are required are checked"
@@ -248,6 +256,7 @@ _METRICS: Final = ObjectOf(
         "metrics_list": DifferentWords((*DEFAULT, *ADDITIONAL), refusal_of_list),
     },
     required=("enable",),
+    warns=True,
 )
 
 #: For editors, which find this schema by it.
@@ -264,7 +273,7 @@ CONFIG_KEYS: Final[dict[str, Key]] = {
     "custom_loader_config_list": Key(_LOADERS, _UNSERVED),
     "python_path": Key(_PATHS, "files and directories of calculators for all graphs"),
     "monitoring": Key(
-        ObjectOf({"metrics": _METRICS}, required=("metrics",)),
+        ObjectOf({"metrics": _METRICS}, required=("metrics",), warns=True),
         "`metrics`, with `enable` and `metrics_list`",
     ),
     "$schema": _SCHEMA_KEY,
@@ -381,11 +390,11 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
     """
     findings: list[Finding] = []
 
-    def report(where: str, message: str, hint: str | None) -> None:
-        findings.append(Finding(str(directory), "error", f"{where}: {message}", hint=hint))
+    def report(where: str, message: str, hint: str | None, severity: Severity = "error") -> None:
+        findings.append(Finding(str(directory), severity, f"{where}: {message}", hint=hint))
 
     MODEL_CONFIG.check(config, "", report)
-    if findings:
+    if any(each.severity == "error" for each in findings):
         raise ConfigError(findings)
     return model_entry_of(config, directory)
 
@@ -429,8 +438,10 @@ class _Reading:
                 "to serve one model, name its directory, with a graph.pbtxt in it",
             )
 
-        def report(where: str, message: str, hint: str | None) -> None:
-            self.add("error", document, where, message, hint)
+        def report(
+            where: str, message: str, hint: str | None, severity: Severity = "error"
+        ) -> None:
+            self.add(severity, document, where, message, hint)
 
         check.check(value, "", report)
         for where, place in document.repeated.items():
@@ -594,12 +605,21 @@ class _Reading:
         return entry
 
     def _check_residence(self, item: Mapping[str, Any], where: str, document: JsonText) -> None:
-        if item.get("pinned") and item.get("idle_unload_seconds"):
+        is_pinned = item.get("pinned") or item.get("group_name") == PERMANENT
+        if is_pinned and item.get("idle_unload_seconds"):
             self.add(
                 "warning",
                 document,
                 f"{where}.idle_unload_seconds",
                 "it has no effect: what is pinned is never unloaded for being idle",
+                "leave out one of both keys",
+            )
+        if item.get("pinned") and item.get("group_name", PERMANENT) not in ("", PERMANENT):
+            self.add(
+                "warning",
+                document,
+                f"{where}.group_name",
+                "it has no effect: what is pinned is not unloaded for another group",
                 "leave out one of both keys",
             )
 

@@ -5,7 +5,7 @@ A field becomes a flag of ``graphrt serve``, its help, and a row of
 
 Flags of other servers are accepted without effect, refused with a reason, or named otherwise here.
 Together with the declared options they are the whole command line of OpenVINO Model Server
-(``cli_parser.cpp`` of its releases 2025.0 to 2026.2).
+(``cli_parser.cpp`` of its releases 2025.0 to 2026.2), with what the notes of 2026.4 add.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
         "each processor",
     ),
     "sequence_cleaner_poll_wait_minutes": (True, "models with sequences are not served"),
+    "max_length": (True, "models of embeddings have no fixed length here, which an NPU needs"),
     "idle_sequence_cleanup": (False, "models with sequences are not served"),
     "max_sequence_number": (True, "models with sequences are not served"),
 }
@@ -487,6 +488,16 @@ class GraphOptions(RequestQueue):
         metavar="SECONDS",
         reads=value_types.seconds,
         config_key="{flag}",
+        aliases=("idle_unload_timeout_seconds",),
+    )
+    ignores_further_inputs: bool = option(
+        False,
+        "plain models leave out inputs of a KServe request that they do not have, instead of "
+        "answering 400",
+        flag="disable_input_count_validation",
+        group=LIMITS,
+        metavar="BOOL",
+        reads=value_types.switch,
     )
     cache_dir: str = option(
         "",

@@ -23,7 +23,7 @@ from graphrt_base.interrupts import raise_interrupt, without_interrupts
 from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
 from servers.access import Followed, follow
 from servers.config import GraphEntry, MetricsConfig, ModelEntry, ServerConfig
-from servers.contract.data_plane import DataPlane
+from servers.contract.data_plane import DataPlane, ServableState
 from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.loop_watchdog import LoopWatchdog
@@ -286,7 +286,8 @@ class Server:
             versions = None
             if isinstance(each.entry, ModelEntry):
                 versions = tuple(entry.version for entry in each.index())
-            yield Served(each.name, is_ready, versions, each.adapters)
+            is_loaded = each.state is ServableState.AVAILABLE
+            yield Served(each.name, is_ready, versions, each.adapters, is_loaded)
 
     def _document(self, http: HttpSettings) -> bytes:
         from servers.fronts.openapi import openapi_document  # here: most servers are never asked

@@ -13,6 +13,7 @@ from calculators.kit.file_threads import in_file_thread
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import GraphEntry, ModelEntry
+from servers.config.entries import PERMANENT
 from servers.contract.data_plane import (
     IndexEntry,
     LoadedServable,
@@ -27,7 +28,7 @@ from servers.serving.graph_definition import GraphDefinition
 from servers.serving.loaded_graph import GraphSettings
 from servers.serving.models.model_definition import GraphModels, ModelDefinition
 from servers.serving.servable import Loading, Servable
-from servers.serving.served_entry import Entry, ServedEntry
+from servers.serving.served_entry import Entry, Groups, ServedEntry
 
 T = TypeVar("T")
 
@@ -121,6 +122,7 @@ class ModelRepository:
         entries: list[Entry] = [*graphs, *models]
         #: Names of graphs that have or had adapters: few, even among thousands of graphs.
         self._adapted: set[str] = set()
+        self._groups = Groups(self.slots)
         self._slots = {entry.name: self._slot(entry) for entry in entries}
         self._leaving: dict[asyncio.Task[None], ServedEntry] = {}
         self._retiring: dict[asyncio.Task[None], str] = {}
@@ -201,6 +203,7 @@ class ModelRepository:
     async def close(self) -> None:
         """Retire everything after its last request in flight. Cancels `load_all` too."""
         self.begin_draining()
+        await self._groups.close()
         await asyncio.gather(*(slot.close() for slot in self._slots.values()))
         await asyncio.gather(*self._leaving, *self._retiring)
 
@@ -306,6 +309,8 @@ class ModelRepository:
             await asyncio.wait(retiring, timeout=UNLOAD_SECONDS)
         if self._is_draining:
             raise UnavailableError("The server is shutting down")
+        if slot.servable.state is ServableState.ON_DEMAND:  # perhaps another group is loaded
+            await asyncio.shield(slot.next_job())
         if slot.servable.state is ServableState.UNLOADING and not slot.is_busy:
             raise UnavailableError(
                 f'The model "{model}" is still being unloaded: requests in flight have not ended; '
@@ -366,11 +371,16 @@ class ModelRepository:
         servable = None if slot is None else slot.servable
         return servable if isinstance(servable, ModelDefinition) else None
 
-    async def awake_model(self, name: str) -> ModelDefinition | None:
+    async def awake_model(self, name: str, group: str) -> ModelDefinition | None:
         """See `servers.serving.models.model_definition.ConfiguredModels`."""
         slot = self._slots.get(name)
         if slot is None or not isinstance(slot.servable, ModelDefinition):
             return None
+        if slot.group not in ("", group):
+            raise UnavailableError(
+                f'The model "{name}" is of the group "{slot.group}", and a graph that uses it must '
+                f'be of that group too, or the model of the group "{PERMANENT}"'
+            )
         servable: Servable = slot.servable
         if slot.loads_on_demand:
             servable = await slot.ensure_loaded()
@@ -392,7 +402,7 @@ class ModelRepository:
         return [Holding(slot.servable, slot.servable.state, slot.leaving) for slot in slots]
 
     def _slot(self, entry: Entry) -> ServedEntry:
-        return ServedEntry(entry, self._make, self._settings)
+        return ServedEntry(entry, self._make, self._settings, self._groups)
 
     def _make(self, entry: Entry) -> Servable:
         definition = self._definition(entry)
@@ -401,7 +411,7 @@ class ModelRepository:
     def _definition(self, entry: Entry) -> GraphDefinition | ModelDefinition:
         if isinstance(entry, ModelEntry):
             return ModelDefinition(entry, self._settings)
-        models = GraphModels(self, entry.directory)
+        models = GraphModels(self, entry.directory, entry.residence.group)
         owner_of = partial(self._owner_of, asker=entry.name)
         return GraphDefinition(
             entry,

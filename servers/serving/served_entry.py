@@ -1,11 +1,14 @@
-"""`ServedEntry`: a name of the configuration and its servable, through all replacements."""
+"""`ServedEntry`: a name of the configuration and its servable, through all replacements.
+
+`Groups` has the turns of those that are not to be in memory together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from calculators.kit.file_threads import in_file_thread
@@ -24,6 +27,73 @@ _log: Final = logging.getLogger(__name__)
 LOAD_WAIT_SECONDS: Final = 300.0
 #: Seconds after a failure in which requests get its reason instead of loading again.
 RETRY_SECONDS: Final = 10.0
+#: Seconds that a group stays loaded at least: a request that waited for it has no other hold on it
+#: between the end of loading and its own start.
+LEAST_SECONDS: Final = 0.5
+
+
+class Groups:
+    """Sees to it that the servables of one group at most are loaded. Belongs to one event loop.
+
+    Groups are loaded in the order in which they were asked for. OpenVINO Model Server, whose
+    groups these are, lets requests for the loaded group go before, so that others may wait for
+    ever (its ``idle_servable_management.md``).
+
+    Attributes:
+        loaded: the group that is loaded, or being loaded; "" for none.
+        leaving: the group that is being unloaded; "" for none.
+    """
+
+    def __init__(self, entries: Callable[[], Iterable[ServedEntry]]) -> None:
+        """``entries`` returns those of the present configuration."""
+        self.loaded = ""
+        self.leaving = ""
+        self._entries = entries
+        self._lock = asyncio.Lock()
+        self._turns: dict[str, asyncio.Task[None]] = {}
+
+    def members(self, group: str) -> list[ServedEntry]:
+        return [entry for entry in self._entries() if entry.group == group]
+
+    def claim(self, group: str) -> bool:
+        """True if members of ``group`` may be loaded now; the first group that asks is loaded."""
+        if group and not self.loaded and not self._turns:
+            self.loaded = group
+        return group in ("", self.loaded)
+
+    def turn_of(self, group: str) -> asyncio.Task[None]:
+        """Return the job that makes this the loaded group, and begin it unless it is running."""
+        turn = self._turns.get(group)
+        if turn is None:
+            turn = asyncio.create_task(self._load(group), name=f"load the group {group}")
+            self._turns[group] = turn
+            turn.add_done_callback(lambda _: self._turns.pop(group))
+        return turn
+
+    async def _load(self, group: str) -> None:
+        async with self._lock:
+            if self.loaded == group:
+                return
+            self.leaving, self.loaded = self.loaded, ""
+            left = self.members(self.leaving) if self.leaving else []
+            # Graphs first: a request in flight may still ask for a model of the group.
+            for kind in (GraphEntry, ModelEntry):
+                await asyncio.gather(*(one.leave() for one in left if isinstance(one.entry, kind)))
+            self.leaving, self.loaded = "", group
+            _log.info("the group %s is loaded", group)
+            self.begin_loading(group)
+
+    async def close(self) -> None:
+        """Cancel all turns."""
+        for turn in (turns := tuple(self._turns.values())):
+            turn.cancel()
+        await asyncio.gather(*turns, return_exceptions=True)
+
+    def begin_loading(self, group: str) -> None:
+        """Begin to load the members that are not."""
+        for each in self.members(group):
+            if each.servable.state is ServableState.ON_DEMAND:
+                each.begin_loading()
 
 
 class ServedEntry:
@@ -38,13 +108,18 @@ class ServedEntry:
     """
 
     def __init__(
-        self, entry: Entry, make: Callable[[Entry], Servable], settings: GraphSettings
+        self,
+        entry: Entry,
+        make: Callable[[Entry], Servable],
+        settings: GraphSettings,
+        groups: Groups,
     ) -> None:
         self.entry = entry
         self.servable = make(entry)
         self.rejected: Servable | None = None
         self._make = make
         self._settings = settings
+        self._groups = groups
         self._job: asyncio.Task[None] | None = None
         self._is_replacing = False
         #: The replacement that is being loaded.
@@ -53,6 +128,8 @@ class ServedEntry:
         self._leaving: set[asyncio.Task[None]] = set()
         self._waiting = UseCount(entry.name, settings.request_limit)
         self._failed_at = 0.0
+        #: When the last job ended.
+        self._settled_at = 0.0
 
     @property
     def name(self) -> str:
@@ -71,7 +148,13 @@ class ServedEntry:
     @property
     def loads_on_demand(self) -> bool:
         """True if a request may have to load the servable."""
-        return self.entry.residence.is_on_demand or self._idle_limit > 0
+        policy = self.entry.residence
+        return policy.is_on_demand or self._idle_limit > 0 or bool(self.group)
+
+    @property
+    def group(self) -> str:
+        """The group with which it is loaded and unloaded; "" if it is on its own."""
+        return self.entry.residence.group if self._settings.idle_unload_seconds > 0 else ""
 
     @property
     def _idle_limit(self) -> float:
@@ -101,7 +184,7 @@ class ServedEntry:
 
     def begin(self) -> asyncio.Task[None]:
         """Load at the start of the server, or leave that to the first request."""
-        if self.entry.residence.is_on_demand:
+        if self.entry.residence.is_on_demand or not self._groups.claim(self.group):
             self.servable.defer()
             return self._begin(self.servable.prepare(), "look at")
         return self.begin_loading()
@@ -133,15 +216,31 @@ class ServedEntry:
             # Shielded: a caller that is cancelled must not cancel the loading for others.
             # 300 s at most, then 503: loading goes on, and a later request finds it (decision
             # 0038).
-            done, _ = await asyncio.wait({self.begin_loading()}, timeout=max(left, 0))
+            done, _ = await asyncio.wait({self.next_job()}, timeout=max(left, 0))
             if not done:
-                raise UnavailableError(
-                    f'The model "{self.name}" is still loading, after {LOAD_WAIT_SECONDS:g} s; try '
-                    f"again later"
-                )
+                raise self._still_waiting()
             if done.pop().cancelled():
                 raise UnavailableError("The server is shutting down")
         return self.servable
+
+    def next_job(self) -> asyncio.Task[None]:
+        """Return the running job, or begin the next one on the way to an answer.
+
+        It loads the servable, with its group; if another group is loaded, it makes room before.
+        """
+        if self._job is None and self.group:
+            if not self._groups.claim(self.group):
+                return self._groups.turn_of(self.group)
+            self._groups.begin_loading(self.group)
+        return self.begin_loading()
+
+    def _still_waiting(self) -> UnavailableError:
+        before = self._groups.leaving
+        is_loading = self._job is not None or not before
+        why = "is still loading" if is_loading else f'waits for requests of the group "{before}"'
+        return UnavailableError(
+            f'The model "{self.name}" {why}, after {LOAD_WAIT_SECONDS:g} s; try again later'
+        )
 
     def _may_load(self) -> bool:
         state = self.servable.state
@@ -259,7 +358,8 @@ class ServedEntry:
         if is_same and was in (ServableState.UNLOADING, ServableState.END):
             await new.retire()  # a client unloaded it, and only its modules have changed
         elif self.entry.residence.is_on_demand or (
-            was is ServableState.ON_DEMAND and self.loads_on_demand
+            (was is ServableState.ON_DEMAND and self.loads_on_demand)
+            or not self._groups.claim(self.group)
         ):
             new.defer()
         else:
@@ -280,23 +380,41 @@ class ServedEntry:
         """Take an equal entry, whose load policy and scale may differ."""
         self.entry = entry
         self.servable.rescale(entry.scale)
-        if self.servable.state is ServableState.ON_DEMAND and not self.loads_on_demand:
+        state = self.servable.state
+        if state is ServableState.ON_DEMAND and not self.loads_on_demand:
             return self.begin_loading()
+        if state is ServableState.AVAILABLE and not self._groups.claim(self.group):
+            return asyncio.create_task(self.leave(), name=f"unload {self.name}")
         return None
 
     # Unloading ------------------------------------------------------------------------------------
 
     def unload_if_idle(self) -> None:
-        """Unload the servable if it has been idle for longer than its limit."""
-        limit = self._idle_limit
-        if (
-            limit > 0
-            and not self.is_busy
+        """Unload the servable and its group if all have been idle for longer than their limit."""
+        if not self._is_idle():
+            return
+        together = self._groups.members(self.group) if self.group else [self]
+        loaded = [each for each in together if each.servable.state is ServableState.AVAILABLE]
+        if any(each.is_busy for each in together) or not all(each._is_idle() for each in loaded):
+            return
+        for each in loaded:
+            _log.info("%s: idle for %g s: unloading", each.name, each._idle_limit)
+            each._begin(each._unload_idle(), "unload")
+
+    def _is_idle(self) -> bool:
+        return (
+            not self.is_busy
             and self.servable.state is ServableState.AVAILABLE
-            and self.servable.idle_seconds() >= limit
-        ):
-            _log.info("%s: idle for %g s: unloading", self.name, limit)
-            self._job = self._begin(self._unload_idle(), "unload")
+            and 0 < self._idle_limit <= self.servable.idle_seconds()
+        )
+
+    async def leave(self) -> None:
+        """Unload the servable after its last request, so that the next one loads it again."""
+        while self._job is not None:
+            await asyncio.wait({self._job})
+        await asyncio.sleep(self._settled_at + LEAST_SECONDS - time.monotonic())
+        if self._job is None and self.servable.state is ServableState.AVAILABLE:
+            await asyncio.wait({self._begin(self._unload_idle(), "unload")})
 
     async def _unload_idle(self) -> None:
         await self._drop_rejected()
@@ -319,5 +437,6 @@ class ServedEntry:
 
     def _end_job(self, job: asyncio.Task[None]) -> None:
         self._job = None
+        self._settled_at = time.monotonic()
         if not job.cancelled() and job.exception() is not None:
             _log.error("%s: %s failed", self.name, job.get_name(), exc_info=job.exception())

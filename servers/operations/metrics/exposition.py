@@ -131,6 +131,7 @@ _LARGEST: Final = frozenset(
         "graphrt_llm_engine_restarts_total",
         "graphrt_llm_kv_cache_bytes",
         "graphrt_llm_kv_cache_usage_ratio",
+        "ovms_graph_loaded",
         "process_max_fds",
         "process_start_time_seconds",
         "python_info",

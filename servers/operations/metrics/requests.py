@@ -148,6 +148,9 @@ class OvmsFamilies:
         self.current_graphs = self._gauge(
             "ovms_current_graphs", "Number of MediaPipe graphs in process."
         )
+        self.graph_loaded = self._gauge(
+            "ovms_graph_loaded", "1 if the MediaPipe graph is loaded, 0 if it is unloaded."
+        )
         self.accepted = self._counter(
             "ovms_requests_accepted",
             "Number of accepted requests which ended up inserting packet(s) into the MediaPipe "

@@ -332,12 +332,14 @@ class Served(NamedTuple):
     Attributes:
         versions: the versions of a plain model; None for a graph.
         adapters: further names, which count as this one.
+        is_loaded: it is in memory, not to be loaded by the next request.
     """
 
     name: str
     is_ready: bool
     versions: tuple[str, ...] | None = None
     adapters: Sequence[str] = ()
+    is_loaded: bool = True
 
 
 class ServerMetrics:
@@ -477,6 +479,8 @@ class ServerMetrics:
         for each in served:
             self._take_up(each)
             self._ready.of({"name": each.name}).set(each.is_ready)
+            if each.versions is None:
+                self._ovms.graph_loaded.of({"name": each.name}).set(each.is_loaded)
             yield
         for runs in tuple(self._runs):
             runs.look()

@@ -383,11 +383,11 @@ class ConfiguredModels(Protocol):
     def find_model(self, name: str) -> ModelDefinition | None:
         """Return the model, loaded or not; None if there is no such name."""
 
-    async def awake_model(self, name: str) -> ModelDefinition | None:
+    async def awake_model(self, name: str, group: str) -> ModelDefinition | None:
         """Return the model, loaded if it loads on demand; None if there is no such name.
 
         Raises:
-            UnavailableError: the model cannot be loaded now.
+            UnavailableError: the model cannot be loaded now, or not beside ``group``, the graph's.
         """
 
 
@@ -398,8 +398,9 @@ class GraphModels:
     beside the graph.
     """
 
-    def __init__(self, configured: ConfiguredModels, directory: Path) -> None:
+    def __init__(self, configured: ConfiguredModels, directory: Path, group: str = "") -> None:
         self._configured = configured
+        self._group = group
         self._beside = DirectoryModels(directory)
 
     def follow(self, other: GraphModels) -> None:
@@ -414,7 +415,7 @@ class GraphModels:
             UnavailableError: the model of the configuration could not be loaded, or was unloaded.
             GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
         """
-        definition = await self._configured.awake_model(name)
+        definition = await self._configured.awake_model(name, self._group)
         if definition is not None:
             return await definition.for_session(version)
         with self._naming_others(name):

@@ -361,10 +361,11 @@ class ModelVersion:
         try:
             with self.users:
                 wanted = wanted_outputs(request, model)
+                images: Mapping[int, Any] = {}
                 if any(tensor.datatype == Datatype.BYTES for tensor in request.inputs):
-                    arrays = arrays_of(request, model, await decoded_images(request, model))
-                else:
-                    arrays = arrays_of(request, model)
+                    images = await decoded_images(request, model)
+                ignores = self._settings.ignores_further_inputs
+                arrays = arrays_of(request, model, images, ignores_others=ignores)
                 outputs = await model.infer_checked(arrays)
         except RequestError:
             raise

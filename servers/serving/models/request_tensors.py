@@ -186,12 +186,17 @@ async def decoded_images(request: InferRequest, model: Model) -> dict[int, Array
 
 
 def arrays_of(
-    request: InferRequest, model: Model, images: Mapping[int, Array] = MappingProxyType({})
+    request: InferRequest,
+    model: Model,
+    images: Mapping[int, Array] = MappingProxyType({}),
+    *,
+    ignores_others: bool = False,
 ) -> list[Array]:
     """Return the arrays for `Model.infer_checked`.
 
     Args:
         images: the result of `decoded_images`.
+        ignores_others: leave out inputs that the model does not have.
 
     Raises:
         RequestError: an input is missing, unknown, given under two of its names, has another
@@ -202,6 +207,8 @@ def arrays_of(
     for index, tensor in enumerate(request.inputs):
         place = place_of("inputs", index, tensor.name)
         spec = specs.get(tensor.name)
+        if spec is None and ignores_others:
+            continue
         if spec is None:
             raise RequestError(
                 f"{place}: the model has no such input; its inputs are {_names(model.inputs)}",

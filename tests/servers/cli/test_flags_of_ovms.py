@@ -1,6 +1,7 @@
 """Every flag of OpenVINO Model Server is accepted, or refused with a reason and a remedy.
 
-From ``cli_parser.cpp`` and ``graph_export/*_cli_parser.cpp`` of its releases 2025.0 to 2026.2.
+From ``cli_parser.cpp`` and ``graph_export/*_cli_parser.cpp`` of its releases 2025.0 to 2026.2,
+and what its release notes of 2026.4 add.
 """
 
 from __future__ import annotations
@@ -41,14 +42,20 @@ SERVED = """
 --max_resolution 512x512             --default_resolution 512x512      --num_images_per_prompt 2
 --max_num_images_per_prompt 2        --guidance_scale 7.5              --max_num_inference_steps 5
 --default_num_inference_steps 5      --source_loras a=a.safetensors
+--disable_input_count_validation true
 """
+#: Flags of 2026.4 that are further spellings here.
+SPELLINGS = {
+    "--idle_unload_timeout_seconds": "idle_unload_seconds",
+    "--draft_model_path": "draft_source_model",
+}
 #: Flags that are accepted, and of which a line says that they have no effect.
 NO_EFFECT = """
 --grpc_workers 4                     --grpc_max_threads 8              --grpc_memory_quota 1000
 --rest_workers 4                     --cpu_extension lib.so            --trace_path trace
 --custom_node_resources_cleaner_interval_seconds 1                     --num_streams 2
 --sequence_cleaner_poll_wait_minutes 5                                 --max_sequence_number 9
---idle_sequence_cleanup true
+--idle_sequence_cleanup true         --max_length 512
 """
 #: Flags that are refused, and a word of the reason.
 NOT_SERVED = {
@@ -215,6 +222,13 @@ def test_flags_of_a_server_have_no_effect_on_other_commands(
     shown = capsys.readouterr().err
     assert "has no effect on `graphrt " in shown
     assert "it is an option of `graphrt serve`" in shown
+
+
+@pytest.mark.parametrize(("flag", "name"), SPELLINGS.items())
+def test_a_further_spelling_says_the_same(flag: str, name: str) -> None:
+    assert getattr(parsed("serve", flag, "60"), name) == getattr(
+        parsed("serve", f"--{name}", "60"), name
+    )
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_the_spelling_of_openvino_model_server_does_the_same(
     )
     assert added.stdout == f"Config updated: {config}\n"
     (entry,) = json.loads(config.read_text())["model_config_list"]
-    assert entry == {"config": {"name": NAME, "base_path": str(repository / NAME)}}
+    assert entry == {"config": {"name": NAME, "base_path": f"other/{NAME}"}}
     taken = graphrt(
         *("--add_to_config", "--config_path", str(config), "--model_name", NAME),
         *("--model_path", str(repository / NAME)),

@@ -40,6 +40,17 @@ def test_metrics_are_there_unless_they_are_switched_off(config: Path) -> None:
     assert metrics_of(config, "--metrics_enable=false")[0] == 404
 
 
+def test_a_metric_says_which_group_of_graphs_is_loaded(config: Path) -> None:
+    document = json.loads(config.read_text())
+    for entry in document["mediapipe_config_list"]:
+        entry["group_name"] = f"of {entry['name']}"
+    config.write_text(json.dumps(document))
+    _, text = metrics_of(config, "--idle_unload_timeout_seconds", "60")
+    assert 'ovms_graph_loaded{name="echo"} 1' in text
+    assert 'ovms_graph_loaded{name="stream"} 0' in text
+    assert 'graphrt_model_ready{name="stream"} 1' in text
+
+
 def test_the_config_can_switch_them_off_and_choose(config: Path) -> None:
     monitor(config, enable=True, metrics_list=["ovms_current_graphs"])
     status, text = metrics_of(config)

@@ -223,6 +223,17 @@ def test_an_invalid_subconfig_stops_no_graph(tmp_path: Path) -> None:
     assert "unknown key" in config.findings[0].message
 
 
+def test_a_key_that_a_newer_server_may_know_is_named_and_has_no_effect(tmp_path: Path) -> None:
+    make_graph(tmp_path / "a")
+    entries = [{"name": "a", "warmup_requests": 3}]
+    config = read(tmp_path, {"mediapipe_config_list": entries, "quantum_device_list": []})
+    assert [entry.name for entry in config.graphs] == ["a"]
+    assert [(each.severity, each.message) for each in config.findings] == [
+        ("warning", "mediapipe_config_list[0].warmup_requests: unknown key: it has no effect"),
+        ("warning", "quantum_device_list: unknown key: it has no effect"),
+    ]
+
+
 def test_a_single_directory_is_served_under_its_name(tmp_path: Path) -> None:
     directory = make_graph(tmp_path / "demo")
     assert find_graph(directory).name == "demo"

@@ -63,7 +63,7 @@ def test_every_error_is_reported_with_its_line(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (graph(name=""), "mediapipe_config_list[0].name: a string that is not empty is needed"),
-        (graph(queue=3), "keys here are name, base_path, graph_path, subconfig"),
+        (graph(queue=3, nam="b"), "mediapipe_config_list[0].nam: unknown key"),
         ({"mediapipe_config_list": {}}, "mediapipe_config_list: a list is needed, not {}"),
         ({"model_config_list": [{"name": "a"}]}, 'model_config_list[0]: the key "config"'),
         (model(nireq=-1), "config.nireq: a whole number from 0 to 100000 is needed, not -1"),

@@ -93,7 +93,7 @@ def nearly(check: SchemaCheck) -> st.SearchStrategy[Any]:
 
 def refusals(value: Any) -> list[str]:
     found: list[str] = []
-    CONFIG.check(value, "", lambda path, message, _: found.append(f"{path}: {message}"))
+    CONFIG.check(value, "", lambda path, message, *_: found.append(f"{path}: {message}"))
     return found
 
 

@@ -24,6 +24,7 @@ OVMS = {
     "ovms_inference_time_us": ("histogram", {"name", "version"}),
     "ovms_wait_for_infer_req_time_us": ("histogram", {"name", "version"}),
     "ovms_current_graphs": ("gauge", {"name"}),
+    "ovms_graph_loaded": ("gauge", {"name"}),
     "ovms_requests_accepted": ("counter", {"name", "api", "method", "interface"}),
     "ovms_requests_rejected": ("counter", {"name", "api", "method", "interface"}),
     "ovms_responses": ("counter", {"name", "api", "method", "interface"}),
