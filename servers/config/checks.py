@@ -19,7 +19,7 @@ from servers.config.json_text import member
 Severity = Literal["error", "warning"]
 
 
-class Report(Protocol):
+class Reporter(Protocol):
     """Takes the path of an error, the message, and a hint or None."""
 
     def __call__(
@@ -44,8 +44,8 @@ _MOST: Final = 366 * 24 * 3600
 class SchemaCheck(Protocol):
     """One building block."""
 
-    def check(self, value: Any, path: str, report: Report) -> None:
-        """Report every error in a value that stands at ``path``."""
+    def check(self, value: Any, path: str, report: Reporter) -> None:
+        """Reporter every error in a value that stands at ``path``."""
 
     def json_schema(self) -> Schema:
         """Return the same as a JSON Schema."""
@@ -64,7 +64,7 @@ class OfType:
     expected: str
     types: tuple[type, ...]
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         # bool is an int in Python, but not in JSON.
         is_odd = isinstance(value, bool) and bool not in self.types
         if not isinstance(value, self.types) or is_odd:
@@ -78,8 +78,8 @@ class OfType:
 class Anything:
     """All values."""
 
-    def check(self, value: Any, path: str, report: Report) -> None:
-        """Report nothing."""
+    def check(self, value: Any, path: str, report: Reporter) -> None:
+        """Reporter nothing."""
 
     def json_schema(self) -> Schema:
         return {}
@@ -89,7 +89,7 @@ class Anything:
 class NonemptyText:
     """Strings that are not empty."""
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if not isinstance(value, str) or not value:
             report(path, f"a string that is not empty is needed, not {shown(value)}", None)
 
@@ -104,7 +104,7 @@ class IntegerCheck:
     at_least: int
     at_most: int | None = None
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         low, high = self.at_least, self.at_most
         is_number = isinstance(value, int) and not isinstance(value, bool)
         if not is_number or value < low or (high is not None and value > high):
@@ -122,7 +122,7 @@ class NumberCheck:
 
     at_least: float
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not self.at_least <= value <= _MOST:
             report(
@@ -141,7 +141,7 @@ class WordCheck:
 
     words: tuple[str, ...]
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if value not in self.words:
             choice = " or ".join(json.dumps(each) for each in self.words)
             near = difflib.get_close_matches(str(value)[:100].lower(), self.words, n=1)
@@ -159,7 +159,7 @@ class ListOf:
     item: SchemaCheck
     at_least: int = 0
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if not isinstance(value, list):
             report(path, f"a list is needed, not {shown(value)}", None)
             return
@@ -180,7 +180,7 @@ class DifferentWords:
     words: tuple[str, ...]
     refusal: Callable[[list[str]], str]
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         ListOf(text).check(value, path, report)
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             refusal = self.refusal(value)
@@ -202,7 +202,7 @@ class Reads:
     expected: str
     types: tuple[type, ...]
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if not isinstance(value, self.types) or isinstance(value, bool):
             report(path, f"{self.expected} is needed, not {shown(value)}", None)
         elif value != "":
@@ -222,7 +222,7 @@ class MapOf:
     item: SchemaCheck
     required: tuple[str, ...] = ()
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if not isinstance(value, dict):
             report(path, f"an object is needed, not {shown(value)}", None)
             return
@@ -243,7 +243,7 @@ class Either:
     kind: type
     second: SchemaCheck
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         (self.first if isinstance(value, self.kind) else self.second).check(value, path, report)
 
     def json_schema(self) -> Schema:
@@ -269,7 +269,7 @@ class ObjectOf:
     is_open: bool = False
     warns: bool = False
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         if not isinstance(value, dict):
             report(path, f"an object is needed, not {shown(value)}", None)
             return
@@ -300,7 +300,7 @@ class OneOf:
 
     fields: Mapping[str, SchemaCheck]
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         ObjectOf(self.fields).check(value, path, report)
         if isinstance(value, dict) and len(value) != 1:
             report(path, f"exactly one key is needed: {', '.join(self.fields)}", None)
@@ -323,7 +323,7 @@ def _type_names(types: tuple[type, ...]) -> str | list[str]:
 
 
 def _check_required(
-    value: dict[str, Any], names: tuple[str, ...], path: str, report: Report
+    value: dict[str, Any], names: tuple[str, ...], path: str, report: Reporter
 ) -> None:
     for name in names:
         if name not in value:

@@ -30,10 +30,9 @@ from servers.config.checks import (
     MapOf,
     NumberCheck,
     ObjectOf,
-    Report,
+    Reporter,
     Schema,
     SchemaCheck,
-    Severity,
     WordCheck,
 )
 from servers.config.json_text import member
@@ -122,12 +121,12 @@ class ScaleCheck:
     fields: Mapping[str, SchemaCheck]
     required: tuple[str, ...] = ()
 
-    def check(self, value: Any, path: str, report: Report) -> None:
+    def check(self, value: Any, path: str, report: Reporter) -> None:
         errors: list[str] = []
 
-        def noted(where: str, message: str, hint: str | None, severity: Severity = "error") -> None:
+        def noted(where: str, message: str, hint: str | None, _: str = "error") -> None:
             errors.append(where)
-            report(where, message, hint, severity)
+            report(where, message, hint)
 
         ObjectOf(self.fields, self.required).check(value, path, noted)
         if errors:

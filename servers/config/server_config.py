@@ -33,7 +33,6 @@ from servers.config.checks import (
     OneOf,
     Reads,
     SchemaCheck,
-    Severity,
     WordCheck,
     anything,
     boolean,
@@ -390,7 +389,7 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
     """
     findings: list[Finding] = []
 
-    def report(where: str, message: str, hint: str | None, severity: Severity = "error") -> None:
+    def report(where: str, message: str, hint: str | None, severity: Any = "error") -> None:
         findings.append(Finding(str(directory), severity, f"{where}: {message}", hint=hint))
 
     MODEL_CONFIG.check(config, "", report)
@@ -438,9 +437,7 @@ class _Reading:
                 "to serve one model, name its directory, with a graph.pbtxt in it",
             )
 
-        def report(
-            where: str, message: str, hint: str | None, severity: Severity = "error"
-        ) -> None:
+        def report(where: str, message: str, hint: str | None, severity: Any = "error") -> None:
             self.add(severity, document, where, message, hint)
 
         check.check(value, "", report)

@@ -1,6 +1,6 @@
 """`ServedEntry`: a name of the configuration and its servable, through all replacements.
 
-`Groups` has the turns of those that are not to be in memory together.
+`Groups` gives turns to servables that are not to be in memory together.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Groups:
     """
 
     def __init__(self, entries: Callable[[], Iterable[ServedEntry]]) -> None:
-        """``entries`` returns those of the present configuration."""
+        """``entries``: returns what the configuration names now."""
         self.loaded = ""
         self.leaving = ""
         self._entries = entries
@@ -89,11 +89,13 @@ class Groups:
             turn.cancel()
         await asyncio.gather(*turns, return_exceptions=True)
 
-    def begin_loading(self, group: str) -> None:
-        """Begin to load the members that are not."""
-        for each in self.members(group):
-            if each.servable.state is ServableState.ON_DEMAND:
-                each.begin_loading()
+    def begin_loading(self, group: str) -> list[asyncio.Task[None]]:
+        """Begin to load the members that are not, and return the jobs."""
+        return [
+            each.begin_loading()
+            for each in self.members(group)
+            if each.servable.state is ServableState.ON_DEMAND
+        ]
 
 
 class ServedEntry:
@@ -399,7 +401,7 @@ class ServedEntry:
             return
         for each in loaded:
             _log.info("%s: idle for %g s: unloading", each.name, each._idle_limit)
-            each._begin(each._unload_idle(), "unload")
+            each._job = each._begin(each._unload_idle(), "unload")
 
     def _is_idle(self) -> bool:
         return (
@@ -413,7 +415,7 @@ class ServedEntry:
         while self._job is not None:
             await asyncio.wait({self._job})
         await asyncio.sleep(self._settled_at + LEAST_SECONDS - time.monotonic())
-        if self._job is None and self.servable.state is ServableState.AVAILABLE:
+        if not self.is_busy and self.servable.state is ServableState.AVAILABLE:
             await asyncio.wait({self._begin(self._unload_idle(), "unload")})
 
     async def _unload_idle(self) -> None:

@@ -93,7 +93,7 @@ def test_a_key_that_an_option_names_is_one_of_config_json(each: declaration.Opti
     for name in reversed(path):
         entry = {name: entry}
     check = server_config.CONFIG if path else server_config.MODEL_CONFIG
-    check.check(entry, "", lambda where, message, _: findings.append(f"{where}: {message}"))
+    check.check(entry, "", lambda where, message, *_: findings.append(f"{where}: {message}"))
     about = [finding for finding in findings if finding.startswith(f"{each.config_key}: ")]
     assert len(about) == 1
     assert "unknown key" not in about[0]
