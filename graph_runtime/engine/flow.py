@@ -66,21 +66,18 @@ from operator import index
 from typing import TYPE_CHECKING, Final
 
 from graph_runtime import timestamp as ts
-from graph_runtime.authoring.context import NO_PACKET
-from graph_runtime.engine.node import clear_inputs, load_inputs
+from graph_runtime.authoring.context import NO_PACKET, CalculatorContext, OutputStreamShard
+from graph_runtime.engine.node import Node, clear_inputs, load_inputs
 from graph_runtime.engine.states import NodeEvent, NodeState
 from graph_runtime.errors import GraphError, PacketTypeError, TimestampError
-from graph_runtime.packet import EMPTY
+from graph_runtime.packet import EMPTY, Packet
 from graph_runtime.streams.input_handlers.handler import CLOSE, ENDED, NOT_READY, PROCESS
 from graphrt_base.interrupts import raise_interrupt
 
 if TYPE_CHECKING:
-    from graph_runtime.authoring.context import CalculatorContext, OutputStreamShard
     from graph_runtime.engine.error_log import ErrorLog
-    from graph_runtime.engine.node import Node
     from graph_runtime.engine.ready_queue import ReadyQueue
     from graph_runtime.engine.throttling import Throttling
-    from graph_runtime.packet import Packet
     from graph_runtime.streams.input_stream import InputStream
     from graph_runtime.streams.output_stream import OutputStream, StreamObserver
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
-from graph_runtime.authoring.context import NO_PACKET
+from graph_runtime.authoring.context import NO_PACKET, OutputStreamShard
 from graph_runtime.packet import EMPTY, Packet, packet_at
 
 if TYPE_CHECKING:
-    from graph_runtime.authoring.context import OutputStreamShard
     from graph_runtime.authoring.packet_type import PacketType
     from graph_runtime.streams.input_stream import InputStream
 

@@ -256,8 +256,8 @@ class GraphDefinition:
         return files.digest() != digest or (has_failed and self._has_other_models())
 
     def _has_other_models(self) -> bool:
-        """True if the files that options name are others, and for a second look the same: copying
-        those of a model takes time."""
+        """Return True if the files that options name are others, and did not change since the last
+        call: copying a model's files takes time."""
         # Model files are compared by time and place, not by content: reading gigabytes at each
         # check takes as long as loading (decisions 0037, 0050).
         before, self._named = self._named, named_files(self.entry, self._source())

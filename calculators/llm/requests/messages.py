@@ -181,7 +181,7 @@ def check_anything_is_left(messages: Sequence[Mapping[str, Any]], left_out: Sequ
     """Refuse a conversation of which nothing is left without its parts of unknown types.
 
     Args:
-        messages: those of a checked conversation; only a system's do not count.
+        messages: a checked conversation's; only a system's do not count.
         left_out: the paths of the parts.
 
     Raises:

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from calculators.tensors.openvino.model_settings import ModelSettings
-from graph_runtime import GraphError, NotFoundError, identity_of
+from graph_runtime import GraphError, LoadProgress, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
     from calculators.tensors.openvino.model import Model
-    from graph_runtime import LoadProgress
 
 #: The files that OpenVINO reads, in the order of OpenVINO Model Server.
 SUFFIXES: Final = (".xml", ".onnx", ".pb", ".pdmodel", ".tflite")

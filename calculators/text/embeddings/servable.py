@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -44,9 +44,6 @@ from calculators.text.text_models.model_options import TextModelOptions, read_te
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop
 from graph_runtime import Code, NodePlan, ResourceSettings
 from protos import messages
-
-if TYPE_CHECKING:
-    from calculators.text.embeddings.request import EmbeddingsRequest
 
 Floats = NDArray[np.float32]
 

@@ -303,7 +303,7 @@ def read_rules(
 
 def _check_threshold(value: float, name: str) -> None:
     if not -1e6 <= value <= 1e6:  # NaN too
-        raise ResourceError(f"{name}: {value} is not a score; those of most models are from 0 to 1")
+        raise ResourceError(f"{name}: {value} is not a score; most models give scores from 0 to 1")
 
 
 def _plain(name: str) -> str:

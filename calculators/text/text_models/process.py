@@ -26,7 +26,7 @@ from calculators.kit.child_process.answering_process import (
 )
 from calculators.kit.child_process.framing import Frame
 from calculators.kit.child_process.lean_openvino import load_failure
-from calculators.kit.child_process.messages import LoadFailed, Log, StopChild
+from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.child_process.parent_connection import (
     ParentConnection,
     ParentGone,
@@ -217,7 +217,6 @@ class TextModelProcess:
 
     def _load(self, load: EncoderLoad) -> EncoderReady:
         # Imported here: the libraries take long to load, and may be what is broken.
-        from calculators.kit.child_process.messages import LoadingPhase
         from calculators.text.text_models.batch_runner import (
             BatchRunner,
             CompiledForms,
