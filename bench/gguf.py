@@ -98,7 +98,7 @@ def peer_logits(path: Path, ids: list[int], *, plain: bool = True) -> NDArray[np
     return np.array(rows, np.float32)
 
 
-class PeerModel:
+class LlamaCppModel:
     """A loaded model that decodes several sequences at a time."""
 
     def __init__(self, path: Path, sequences: int, length: int, threads: int) -> None:
@@ -326,7 +326,7 @@ def speed(
             runs = {f"graphrt, {form}": _pipeline_run(path, form, Path(folder)) for form in forms}
             if with_peer:
                 quiet()
-                peer = PeerModel(path, max(streams), 640, threads=os.cpu_count() or 1)
+                peer = LlamaCppModel(path, max(streams), 640, threads=os.cpu_count() or 1)
                 runs["llama.cpp"] = peer.run
             _print_speed(path.name, _readings(runs, streams, seconds), streams)
 
