@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -198,9 +198,20 @@ class _Graph:
             else _pairs(vocabulary.merges, is_byte_level=self._is_byte_level)
         )
         words = self._words(merges)
-        whole = self._not_merged(words, merges) if self._pre_tokenizer.takes_whole_words else []
+        # A pair that makes no token is none: the operation fails at every text if it has one.
+        known = set(words)
+        merges = [each for each in merges if known.issuperset((*each, each[0] + each[1]))]
+        whole: dict[int, bytes] = {}
+        if self._pre_tokenizer.takes_whole_words:
+            whole = {i: words[i] for i in self._not_merged(words, merges)}
+        elif self._pre_tokenizer.takes_lines:
+            whole = {
+                i: token
+                for i, token in enumerate(vocabulary.tokens)
+                if token and not words[i] and not token.strip(b"\n")
+            }
         if whole:
-            either = b"|".join(_quoted(words[i]) for i in whole)
+            either = b"|".join(map(_quoted, whole.values()))
             marked = [*ragged[2:], _text(rb"\A(?:" + either + rb")\z"), _text(_WHOLE_WORD + "$0")]
             ragged = [*ragged[:2], *_make("RegexNormalization", marked)]
         return self._tokens(_without_skips(ragged), words, merges, whole)
@@ -210,17 +221,17 @@ class _Graph:
         ragged: _Outputs,
         words: Sequence[bytes],
         merges: Sequence[tuple[bytes, bytes]],
-        whole: Sequence[int],
+        whole: Mapping[int, bytes],
     ) -> _Outputs:
         """Merge the letters of words.
 
         Args:
-            whole: tokens of marked words.
+            whole: texts of tokens that marked words are.
         """
         vocabulary = self._vocabulary
         has_bytes = bool((vocabulary.types == TokenType.BYTE).any())
         added = [vocabulary.tokens[i] for i in self._special]
-        added += [_WHOLE_WORD.encode() + words[i] for i in whole]
+        added += [_WHOLE_WORD.encode() + word for word in whole.values()]
         return _make(
             "BPETokenizer",
             [
@@ -248,7 +259,7 @@ class _Graph:
         """
         text = opset.parameter(ov.PartialShape(["?"]), ov.Type.string)
         ragged = _ragged(opset.string_tensor_unpack(text).outputs())
-        outputs = [opset.result(each) for each in self._tokens(ragged, words, merges, ())[:3]]
+        outputs = [opset.result(each) for each in self._tokens(ragged, words, merges, {})[:3]]
         model = ov.Core().compile_model(ov.Model(outputs, [text], "merges"), "CPU")
         special = set(self._special)
         usual: dict[int, str] = {}

@@ -337,6 +337,7 @@ class PreTokenizer(NamedTuple):
         escapes_spaces: a space is written as U+2581 before anything else.
         takes_whole_words: a word that is a token is that token, even if no merges lead to it
             (``ignore_merges``).
+        takes_lines: so it is with words of line ends only.
     """
 
     patterns: tuple[str, ...]
@@ -345,6 +346,7 @@ class PreTokenizer(NamedTuple):
     is_byte_level: bool = True
     escapes_spaces: bool = False
     takes_whole_words: bool = False
+    takes_lines: bool = False
 
 
 # Parts ------------------------------------------------------------------------------------------
@@ -560,7 +562,11 @@ _PATTERNS: Final[Mapping[tuple[str, ...], PreTokenizer]] = {
         adds_bos=True,
     ),
     ("gemma4", "granite-embed-multi-311m"): PreTokenizer(
-        (r"[^\n]+|\n+",), adds_bos=True, is_byte_level=False, escapes_spaces=True
+        (r"[^\n]+|\n+",),
+        adds_bos=True,
+        is_byte_level=False,
+        escapes_spaces=True,
+        takes_lines=True,
     ),
     ("sarvam-moe",): PreTokenizer((r"[^\n]+|\n+",), is_byte_level=False, escapes_spaces=True),
 }

@@ -276,3 +276,28 @@ def test_texts_of_a_batch_are_filled_up_on_the_left(tmp_path: Path) -> None:
 
     assert mask[0, -1] == 1
     assert np.array_equal(np.sort(mask, axis=1), mask)
+
+
+def test_line_ends_that_are_a_token_of_gemma_4_are_that_token(tmp_path: Path) -> None:
+    """No merges lead to it; llama.cpp takes it all the same."""
+    facts = vocabularies.gemma4()
+    tokens = facts["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list)
+    tokenizer, _ = compiled(read(tmp_path, facts))
+
+    def texts(text: str) -> list[str]:
+        return [tokens[each] for each in tokenizer([text])["input_ids"][0].tolist()]
+
+    assert texts("a\n\nb") == ["<s>", "a", "\n\n", "b"]
+    assert texts("a\n\n\nb") == ["<s>", "a", "\n", "\n", "\n", "b"]
+
+
+@pytest.mark.parametrize("pair", ["q z", "qqq z", "q zzz"])
+def test_a_merge_that_makes_no_token_is_left_out(pair: str, tmp_path: Path) -> None:
+    facts = vocabularies.byte_level()
+    merges = facts["tokenizer.ggml.merges"]
+    assert isinstance(merges, list)
+    usual, _ = compiled(read(tmp_path, facts))
+    with_pair, _ = compiled(read(tmp_path, {**facts, "tokenizer.ggml.merges": [*merges, pair]}))
+    text = ["the dog qz"]
+    assert with_pair(text)["input_ids"].tolist() == usual(text)["input_ids"].tolist()
