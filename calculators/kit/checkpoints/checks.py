@@ -12,6 +12,7 @@ checked too (`_shapes`), so that a server refuses a file at once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -32,6 +33,14 @@ SAMPLING: Final[Mapping[str, str]] = {
     "general.sampling.min_p": "min_p",
     "general.sampling.penalty_repeat": "repetition_penalty",
 }
+_SMALLEST: Final = 2.0**-20
+#: The least and the most values of defaults, as ``generation_config.json`` has them.
+_RANGES: Final[Mapping[str, tuple[float, float, str]]] = {
+    "temperature": (0, math.inf, "at least 0"),
+    "top_p": (_SMALLEST, 1, "above 0 and up to 1"),
+    "min_p": (0, 1 - 1e-6, "from 0 to below 1"),
+    "repetition_penalty": (_SMALLEST, math.inf, "above 0"),
+}
 
 
 def check_model(path: Path) -> Decoder:
@@ -49,8 +58,13 @@ def check_file(file: GgufFile) -> Decoder:
     decoder = read_decoder(file, family=family)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)
-    for key in SAMPLING:
-        file.metadata.number(key)
+    for key, name in SAMPLING.items():
+        value = file.metadata.number(key)
+        least, most, wanted = _RANGES.get(name, (-math.inf, math.inf, ""))
+        if value is not None and not least <= value <= most:
+            raise ResourceError(
+                f'"{file.name}": the value "{key}" is {value:g}, and must be {wanted}'
+            )
     _check_tensors(file, decoder, is_encoder=family is not None)
     return decoder
 

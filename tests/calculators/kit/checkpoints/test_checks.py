@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bench.gguf_file import write_gguf
+from bench.random_model import TINY, metadata, weights
 from calculators.kit.checkpoints.checks import check_file
 from calculators.kit.checkpoints.families import ENCODERS
 from calculators.kit.checkpoints.gguf import GgufFile
@@ -198,3 +200,20 @@ def test_only_a_family_with_gates_has_a_joined_gate(tmp_path: Path) -> None:
         down = file.tensors[name]
         file.tensors[name] = replace(down, shape=(down.shape[0], down.shape[1] // 2))
     assert "ffn_up.weight" in reason_of(file) or "ffn_down.weight" in reason_of(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("temp", -7.0, "is -7, and must be at least 0"),
+        ("top_p", 5.0, "is 5, and must be above 0 and up to 1"),
+        ("min_p", 1.0, "is 1, and must be from 0 to below 1"),
+        ("penalty_repeat", 0.0, "is 0, and must be above 0"),
+    ],
+)
+def test_a_default_of_sampling_that_no_request_may_have_is_refused(
+    name: str, value: float, wanted: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.gguf"
+    write_gguf(path, {**metadata(TINY), f"general.sampling.{name}": value}, dict(weights(TINY)))
+    assert f'the value "general.sampling.{name}" {wanted}' in reason_of(GgufFile(path))
