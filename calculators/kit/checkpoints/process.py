@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from calculators.kit.checkpoints.messages import ConversionLoad, Converted, to_c
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.lean_openvino import leave_out_converter
 from calculators.kit.child_process.messages import LoadFailed
+from graphrt_base.errors import ResourceError
 
 
 def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
@@ -21,7 +23,15 @@ def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[
     from calculators.kit.checkpoints.packed import OffsetForm
 
     gguf, directory = Path(message.model_path), Path(message.directory)
-    convert(gguf, directory, OffsetForm(message.form), message.size, report)
+    try:
+        convert(gguf, directory, OffsetForm(message.form), message.size, report)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise ResourceError(
+                f'"{gguf.name}": the disk is full where the converted model is written; it takes '
+                f"{message.size / 1e6:.0f} MB"
+            ) from None
+        raise
     return Converted(), lambda question: LoadFailed("it has no questions")
 
 
