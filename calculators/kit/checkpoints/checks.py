@@ -12,7 +12,6 @@ checked too (`_shapes`), so that a server refuses a file at once.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -34,12 +33,13 @@ SAMPLING: Final[Mapping[str, str]] = {
     "general.sampling.penalty_repeat": "repetition_penalty",
 }
 _SMALLEST: Final = 2.0**-20
+_ANY: Final = float("inf")
 #: The least and the most values of defaults, as ``generation_config.json`` has them.
 _RANGES: Final[Mapping[str, tuple[float, float, str]]] = {
-    "temperature": (0, math.inf, "at least 0"),
+    "temperature": (0, _ANY, "at least 0"),
     "top_p": (_SMALLEST, 1, "above 0 and up to 1"),
     "min_p": (0, 1 - 1e-6, "from 0 to below 1"),
-    "repetition_penalty": (_SMALLEST, math.inf, "above 0"),
+    "repetition_penalty": (_SMALLEST, _ANY, "above 0"),
 }
 
 
@@ -60,7 +60,7 @@ def check_file(file: GgufFile) -> Decoder:
         check_type(file.name, tensor)
     for key, name in SAMPLING.items():
         value = file.metadata.number(key)
-        least, most, wanted = _RANGES.get(name, (-math.inf, math.inf, ""))
+        least, most, wanted = _RANGES.get(name, (-_ANY, _ANY, ""))
         if value is not None and not least <= value <= most:
             raise ResourceError(
                 f'"{file.name}": the value "{key}" is {value:g}, and must be {wanted}'

@@ -9,7 +9,6 @@ no other builder.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -138,15 +137,17 @@ class Decoder:
     part: int
 
     @property
-    def cached_heads(self) -> Counter[tuple[int, int]]:
+    def cached_heads(self) -> dict[tuple[int, int], int]:
         """How many heads of all layers keep keys and values, by the sizes of both."""
         if self.latent is not None:
-            sizes = {layer.rotary.numbers if layer.rotary else 0 for layer in self.layers}
-            return Counter({(self.latent.size + max(sizes), self.latent.size): len(self.layers)})
-        found: Counter[tuple[int, int]] = Counter()
+            turned = max(layer.rotary.numbers if layer.rotary else 0 for layer in self.layers)
+            return {(self.latent.size + turned, self.latent.size): len(self.layers)}
+        found: dict[tuple[int, int], int] = {}
         for layer in self.layers[: self.own_caches]:
-            found[layer.key_size, layer.value_size] += layer.kv_heads
-        return +found
+            sizes = layer.key_size, layer.value_size
+            if layer.kv_heads:
+                found[sizes] = found.get(sizes, 0) + layer.kv_heads
+        return found
 
 
 def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None = None) -> Decoder:
@@ -380,7 +381,7 @@ class _DecoderReader:
     def _own_caches(self, windows: list[int]) -> int:
         """Return how many layers have keys and values of their own: the first ones.
 
-        A layer after them takes those of the last layer of its kind, with or without a window.
+        A layer after them shares the cache of the last one of its kind, with or without a window.
         """
         shared = 0
         if self._family.builder == "gemma4":

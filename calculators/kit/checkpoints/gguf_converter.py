@@ -12,6 +12,7 @@ pairs, but the package `tokenizers` does: for such a model the directory also ha
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import xml.etree.ElementTree as ElementTree
@@ -253,7 +254,15 @@ def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Re
     write_tokenizer(vocabulary, directory, file.name)
     # The constants are written as they are made, into the file of the model.
     scratch = _ReportingScratch(directory / f"{_MODEL}.bin", size, report)
-    build(file, decoder, form, scratch)
+    try:
+        build(file, decoder, form, scratch)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise ResourceError(
+            f'"{file.name}": the disk is full where the converted model is written; its weights '
+            f"take {size / 1e6:.0f} MB"
+        ) from None
     report(LoadingPhase("writing the converted model", _BUILDING[1], 1.0))
     # Once more without numbers: the library writes the graph, and would write the constants with
     # it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from calculators.kit.checkpoints.messages import ConversionLoad, Converted, to_c
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.lean_openvino import leave_out_converter
 from calculators.kit.child_process.messages import LoadFailed
-from graphrt_base.errors import ResourceError
 
 
 def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[Any], Any]]:
@@ -23,15 +21,7 @@ def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[
     from calculators.kit.checkpoints.packed import OffsetForm
 
     gguf, directory = Path(message.model_path), Path(message.directory)
-    try:
-        convert(gguf, directory, OffsetForm(message.form), message.size, report)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise ResourceError(
-                f'"{gguf.name}": the disk is full where the converted model is written; it takes '
-                f"{message.size / 1e6:.0f} MB"
-            ) from None
-        raise
+    convert(gguf, directory, OffsetForm(message.form), message.size, report)
     return Converted(), lambda question: LoadFailed("it has no questions")
 
 

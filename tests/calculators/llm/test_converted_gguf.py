@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import pytest
 
 from bench.gguf_file import Value, q8_0, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
-from calculators.kit.checkpoints import gguf_converter, process
-from calculators.kit.checkpoints.messages import ConversionLoad
+from calculators.kit.checkpoints.gguf_converter import convert
+from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.model_cache import ModelCache
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.messages import Add
@@ -263,11 +264,12 @@ def test_a_disk_that_is_full_is_named_with_what_the_model_takes(
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(gguf_converter, "convert", full)
-    message = ConversionLoad(str(directory / "model.gguf"), str(tmp_path), "scaled", 97_000_000)
+    monkeypatch.setattr(os, "posix_fallocate", full)
 
-    with pytest.raises(ResourceError, match=r'"model.gguf": the disk is full .* it takes 97 MB'):
-        process.load(message, lambda phase: None)
+    with pytest.raises(ResourceError, match=r'"model.gguf": the disk is full .* take 97 MB'):
+        convert(
+            directory / "model.gguf", tmp_path, OffsetForm.SCALED, 97_000_000, lambda phase: None
+        )
 
 
 def test_a_model_in_use_stays_in_the_cache(directory: Path, tmp_path: Path) -> None:
