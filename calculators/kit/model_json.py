@@ -13,10 +13,15 @@ _LARGEST: Final = 256 << 20
 
 def read_model_json(file: Path, most_bytes: int = _LARGEST) -> dict[str, Any]:
     """Return the JSON object of a regular file; an empty one if there is none that can be read."""
+    value = read_json_value(file, most_bytes)
+    return value if isinstance(value, dict) else {}
+
+
+def read_json_value(file: Path, most_bytes: int = _LARGEST) -> Any:
+    """Return the JSON value of a regular file; None if there is none that can be read."""
     try:
         if not file.is_file() or file.stat().st_size > most_bytes:
-            return {}
-        value = json.loads(file.read_bytes())
+            return None
+        return json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None

@@ -1,7 +1,8 @@
-"""The task of a model's directory, as its config.json and modules.json show it.
+"""The task of a model's directory, as its config.json, modules.json and name show it.
 
-Hugging Face's libraries write both: transformers the classes of a model in ``architectures``,
-sentence-transformers the modules of an embedding model.
+Hugging Face's libraries write both files: transformers the classes of a model in ``architectures``,
+sentence-transformers the modules of a model of embeddings or of a reranker. The rules agree with
+OpenVINO Model Server's (``src/default_task_detector.cpp``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.model_json import read_model_json
+from calculators.kit.model_json import read_json_value, read_model_json
 
 _CONFIG: Final = "config.json"
 _MODULES: Final = "modules.json"
@@ -24,6 +25,14 @@ LENGTH_NAMES: Final = (
     "n_ctx",
     "sliding_window",
 )
+#: Classes of language models, of which models of embeddings and rerankers are made too. Without
+#: modules.json only the name tells them apart.
+_OF_SEVERAL_TASKS: Final = frozenset({"Qwen3ForCausalLM"})
+#: Classes whose names end as those of models of embeddings do.
+_OF_IMAGES: Final = frozenset({"CLIPTextModel", "InternVLChatModel", "UNet2DConditionModel"})
+_SPEECH_RECOGNIZERS: Final = frozenset(
+    {"WhisperForConditionalGeneration", "Qwen3ASRForConditionalGeneration"}
+)
 #: Bytes; a larger file is not a config.
 _LARGEST: Final = 16 << 20
 
@@ -35,10 +44,15 @@ def has_safetensors(directory: Path) -> bool:
 
 def is_language_model(directory: Path) -> bool:
     """Return whether a model continues texts, or texts with images, by its config."""
-    if (directory / _MODULES).is_file():
+    if (directory / _MODULES).is_file() or is_cross_encoder(directory):
         return False
+    return continues_texts(directory) and not is_embedding_model(directory)
+
+
+def continues_texts(directory: Path) -> bool:
+    """Return whether a model's class continues texts, whatever its task is."""
     config = read_model_config(directory)
-    return any(
+    return not _is_about_sound(config) and any(
         name.endswith("ForCausalLM")
         or ("vision_config" in config and name.endswith(("ForConditionalGeneration", "ChatModel")))
         for name in architectures(config)
@@ -46,24 +60,55 @@ def is_language_model(directory: Path) -> bool:
 
 
 def is_embedding_model(directory: Path) -> bool:
-    """Return whether a model turns texts into vectors, by its config and its modules."""
+    """Return whether a model turns texts into vectors, by its config, modules and name."""
     if is_cross_encoder(directory):
         return False
     if (directory / _MODULES).is_file():
         return True
     config = read_model_config(directory)
-    if "vision_config" in config or is_speech_model(directory):
+    if "vision_config" in config or _is_about_sound(config):
         return False
-    return any(name.endswith("Model") for name in architectures(config))
+    names = architectures(config)
+    return any(name.endswith("Model") and name not in _OF_IMAGES for name in names) or _is_called(
+        directory, "embed"
+    )
+
+
+def _is_called(directory: Path, word: str) -> bool:
+    """Return whether a model of a class of several tasks has this word in its name."""
+    if (directory / _MODULES).is_file() or word not in directory.absolute().name.lower():
+        return False
+    return not _OF_SEVERAL_TASKS.isdisjoint(architectures(read_model_config(directory)))
+
+
+def is_speech_recognizer(directory: Path) -> bool:
+    """Return whether a model turns speech into text, by its config."""
+    return _recognizes_speech(read_model_config(directory))
+
+
+def _recognizes_speech(config: Mapping[str, Any]) -> bool:
+    return any(
+        name in _SPEECH_RECOGNIZERS or name.startswith("SeamlessM4T")
+        for name in architectures(config)
+    )
 
 
 def is_speech_model(directory: Path) -> bool:
     """Return whether a model turns texts into speech, by its config."""
-    config = read_model_config(directory)
+    return _speaks(read_model_config(directory))
+
+
+def _speaks(config: Mapping[str, Any]) -> bool:
     names = architectures(config)
     # Kokoro's own config has no class of transformers.
-    is_kokoro = "KModel" in names or (not names and {"n_mels", "vocab"} <= config.keys())
-    return is_kokoro or any(name.endswith("ForTextToSpeech") for name in names)
+    is_kokoro = "KModel" in names or (not names and "n_mels" in config)
+    return is_kokoro or any(
+        name.endswith("ForTextToSpeech") or name.startswith("ParlerTTS") for name in names
+    )
+
+
+def _is_about_sound(config: Mapping[str, Any]) -> bool:
+    return _recognizes_speech(config) or _speaks(config)
 
 
 def is_speecht5(directory: Path) -> bool:
@@ -72,8 +117,16 @@ def is_speecht5(directory: Path) -> bool:
 
 
 def is_cross_encoder(directory: Path) -> bool:
-    """Return whether a model gives a pair of texts one number, by its config."""
-    return _classes_of(directory) == 1
+    """Return whether a model gives a pair of texts one number, by its config, modules and name."""
+    if _classes_of(directory) == 1 or _is_called(directory, "rerank"):
+        return True
+    modules = read_json_value(directory / _MODULES, _LARGEST)
+    kinds = [
+        str(module.get("type"))
+        for module in (modules if isinstance(modules, list) else ())
+        if isinstance(module, dict)
+    ]
+    return any("LogitScore" in kind or "CrossEncoder" in kind for kind in kinds)
 
 
 def is_text_classifier(directory: Path) -> bool:

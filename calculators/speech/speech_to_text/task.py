@@ -15,7 +15,7 @@ from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import switch
 from calculators.kit.tasks.endpoint import TaskEndpoint
-from calculators.kit.tasks.model_config import architectures, has_safetensors, read_model_config
+from calculators.kit.tasks.model_config import has_safetensors, is_speech_recognizer
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, field, graph_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _TRANSCRIPTIONS: Final = "/audio/transcriptions"
 _TRANSLATIONS: Final = "/audio/translations"
 _REALTIME: Final = "/realtime"
-_WHISPER: Final = "WhisperForConditionalGeneration"
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -110,17 +109,13 @@ class SpeechToTextTask(Task):
         return "/v3" + _TRANSCRIPTIONS, {"model": model, "file": "@speech.wav"}
 
     def recognizes(self, path: Path) -> bool:
-        return (path / "openvino_encoder_model.xml").is_file() and _is_whisper(path)
+        return any(path.glob("openvino_*.xml")) and is_speech_recognizer(path)
 
     def recognizes_source(self, path: Path) -> bool:
-        return has_safetensors(path) and _is_whisper(path)
+        return has_safetensors(path) and is_speech_recognizer(path)
 
     def export_arguments(self, path: Path) -> tuple[str, ...]:
         return ("--task", "automatic-speech-recognition-with-past")
-
-
-def _is_whisper(path: Path) -> bool:
-    return _WHISPER in architectures(read_model_config(path))
 
 
 TASK: Final = SpeechToTextTask()

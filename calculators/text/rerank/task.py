@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import count
-from calculators.kit.tasks.model_config import is_cross_encoder, is_language_model
+from calculators.kit.tasks.model_config import continues_texts, is_cross_encoder
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, field, graph_text
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
@@ -81,7 +81,7 @@ class RerankTask(EncoderTask):
     def export_arguments(self, path: Path) -> tuple[str, ...]:
         # Without a cache of texts, Qwen3-Reranker has the inputs of a classifier, although it
         # continues texts.
-        return ("--task", "text-generation" if is_language_model(path) else "text-classification")
+        return ("--task", "text-generation" if continues_texts(path) else "text-classification")
 
 
 TASK: Final = RerankTask()
