@@ -41,7 +41,7 @@ def check_served_graph(
 ) -> list[Finding]:
     """Return the findings in a graph's file. ``path`` is written in findings; ``models`` are the
     models of the config."""
-    check = GraphCheck(path, registry)
+    check = GraphCheck(path, registry, entry.graph_text)
     if check.plan is not None:
         try:
             _check_serving(check, entry, models)

@@ -14,11 +14,14 @@ import os
 import time
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from calculators.kit.machine import usable_memory
 from calculators.kit.seen_files import SeenFiles
+from calculators.kit.tasks import ModelToServe, task_of_model
+from calculators.tensors.openvino.directory_models import versions_in
 from graph_runtime import GraphConfigError
 from graph_runtime.errors import did_you_mean
 from servers.config.checks import (
@@ -523,9 +526,9 @@ class _Reading:
         graphs: dict[str, GraphEntry] = {}
         models: dict[str, ModelEntry] = {}
         listed_models = [
-            (item, where, entry_of(item, root, self.seen)) for item, where in _models_in(document)
+            (item, where, self._graph_of(item, root)) for item, where in _models_in(document)
         ]
-        plain = {entry.name for item, _, entry in listed_models if not self._is_graph(item, entry)}
+        plain = {item["name"] for item, _, entry in listed_models if entry is None}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
             if item["name"] in plain:  # requests look for models first
@@ -575,7 +578,7 @@ class _Reading:
     def _take_models(
         self,
         document: JsonText,
-        listed: Sequence[tuple[Mapping[str, Any], str, GraphEntry]],
+        listed: Sequence[tuple[Mapping[str, Any], str, GraphEntry | None]],
         graphs: dict[str, GraphEntry],
         models: dict[str, ModelEntry],
     ) -> None:
@@ -584,15 +587,29 @@ class _Reading:
         for item, where, entry in listed:
             if not self.is_free(item["name"], where, document, taken):
                 continue
-            if self._is_graph(item, entry):
+            if entry is not None:
                 self._check_residence(item, where, document)
                 graphs[entry.name] = entry
             else:
-                models[entry.name] = self.model_of(item, where, document)
+                models[item["name"]] = self.model_of(item, where, document)
 
-    def _is_graph(self, item: Mapping[str, Any], entry: GraphEntry) -> bool:
-        """Return True if this entry of ``model_config_list`` is a graph."""
-        return "graph_path" in item or self.seen.is_file(entry.graph_path)
+    def _graph_of(self, item: Mapping[str, Any], root: Path) -> GraphEntry | None:
+        """Return the graph of an entry of ``model_config_list``; None if it is a plain model.
+
+        A directory with the model of a task, as `graphrt pull` and optimum-intel write it, has the
+        graph that ``--model_path`` makes of it.
+        """
+        entry = entry_of(item, root, self.seen)
+        if "graph_path" in item or self.seen.is_file(entry.graph_path):
+            return entry
+        if not entry.directory.is_dir() or versions_in(entry.directory):
+            return None
+        task = task_of_model(entry.directory)
+        if task is None:
+            return None
+        path = Path(os.path.abspath(entry.directory))
+        model = ModelToServe(path=path, models_path="./", memory=usable_memory())
+        return replace(entry, graph_text=task.graph({}, model))
 
     def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:
         self._check_residence(item, where, document)

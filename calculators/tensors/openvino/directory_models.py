@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from calculators.tensors.openvino.model_settings import ModelSettings
-from graph_runtime import GraphError, LoadProgress, NotFoundError, identity_of
+from graph_runtime import Code, GraphError, LoadProgress, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -42,11 +42,22 @@ def versions_in(folder: Path) -> dict[int, Path]:
 
 
 def model_in(folder: Path) -> Path | None:
-    """Return the file or folder that OpenVINO can read in the folder of a version, or None."""
+    """Return the file or folder that OpenVINO can read in the folder of a version, or None.
+
+    Raises:
+        GraphError: there are several (FAILED_PRECONDITION).
+    """
     if (folder / _SAVED_MODEL).is_file():
         return folder
     for suffix in SUFFIXES:
         found = sorted(folder.glob(f"*{suffix}"))
+        if len(found) > 1:
+            names = ", ".join(file.name for file in found[:10])
+            raise GraphError(
+                f'the folder "{folder.name}" holds {len(found)} models: {names}; leave one of '
+                f"them, or serve a model of several files by a graph.pbtxt beside them",
+                code=Code.FAILED_PRECONDITION,
+            )
         if found:
             return found[0]
     return None

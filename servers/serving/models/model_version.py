@@ -108,9 +108,17 @@ def version_paths(entry: ModelEntry) -> dict[int, Path]:
     if not found:
         raise _error(
             f'its base_path "{path.name}" has no folder of a version, such as 1, with a model in '
-            f"it, and no graph.pbtxt"
+            f"it, and no graph.pbtxt{_remedy(path)}"
         )
     return found
+
+
+def _remedy(path: Path) -> str:
+    is_version = path.name.isascii() and path.name.isdecimal()
+    if is_version and any(path.glob(f"*{suffix}") for suffix in SUFFIXES):
+        above = path.parent.name
+        return f'; this is the folder of version {path.name}: name "{above}", which holds it'
+    return ""
 
 
 def _error(reason: str) -> GraphError:

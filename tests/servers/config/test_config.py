@@ -223,6 +223,22 @@ def test_an_invalid_subconfig_stops_no_graph(tmp_path: Path) -> None:
     assert "unknown key" in config.findings[0].message
 
 
+def test_a_language_model_without_a_graph_has_the_graph_of_its_task(tmp_path: Path) -> None:
+    directory = tmp_path / "lm"
+    directory.mkdir()
+    (directory / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    (directory / "openvino_model.xml").touch()
+    config = read(tmp_path, {"model_config_list": [{"config": {"name": "lm"}}]})
+    assert config.models == ()
+    (entry,) = config.graphs
+    assert entry.graph_text is not None
+    assert 'calculator: "HttpLLMCalculator"' in entry.graph_text
+    assert 'models_path: "./"' in entry.graph_text
+    # A graph of the author's own goes before.
+    make_graph(directory)
+    assert read(tmp_path, {"model_config_list": [{"config": {"name": "lm"}}]}).graphs[0] != entry
+
+
 def test_a_key_that_a_newer_server_may_know_is_named_and_has_no_effect(tmp_path: Path) -> None:
     make_graph(tmp_path / "a")
     entries = [{"name": "a", "warmup_requests": 3}]

@@ -110,6 +110,8 @@ def test_a_version_that_fails_stops_no_other(tmp_path: Path) -> None:
         ({"base_path": "none"}, 'there is no directory "none", its base_path'),
         ({"base_path": "empty"}, 'its base_path "empty" has no folder of a version, such as 1'),
         ({"base_path": "file.txt"}, 'there is no directory "file.txt", its base_path'),
+        ({"base_path": "good/1"}, 'this is the folder of version 1: name "good", which holds it'),
+        ({"base_path": "several"}, 'folder "1" holds 2 models: detokenizer.xml, model.xml; leave'),
         ({"base_path": "s3://bucket/m"}, "its base_path is in a store elsewhere"),
         (
             {"base_path": "good", "custom_loader_options": {"loader_name": "x"}},
@@ -126,6 +128,8 @@ def test_a_model_that_fails_has_a_reason_and_stops_no_other(
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.txt").touch()
     write_versions(tmp_path, "good", 1)
+    several = write_versions(tmp_path, "several", 1)
+    (several / "1" / "detokenizer.xml").touch()
 
     async def scenario(repository: ModelRepository) -> None:
         ((_, state, code, message),) = status(repository, "bad")
