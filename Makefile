@@ -66,7 +66,7 @@ touched: $(READY) ## quick tests, and all tests of what the change touches
 	$(PYTEST) $(WORKERS) --tier touched --examples $(EXAMPLES)
 
 # Not the files that take long for the few lines that only they reach (tests/file_times.py).
-test: $(READY) ## and those of engines and fronts that reach most: under five minutes
+test: $(READY) ## and those of engines and fronts that reach most: under two minutes
 	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 rest: $(READY) ## what `make test` leaves out: servers, clients, examples, long tests
@@ -87,7 +87,8 @@ file-times: $(READY) ## measure all test files, and choose those of `make test`:
 # The engine's hot path as mypyc compiles it, in a copy: see hatch_build.py.
 compiled: $(READY) ## compile the engine into build/compiled, and run the runtime's tests on it
 	$(BIN)/python hatch_build.py build/compiled
-	PYTHONPATH=build/compiled $(BIN)/python -P -m pytest -p graph_runtime tests/graph_runtime $(WORDS)
+	PYTHONPATH=build/compiled $(BIN)/python -P -m pytest -p graph_runtime tests/graph_runtime \
+		--examples few $(WORDS)
 
 # Minutes or hours, and only when asked for --------------------------------------------------------
 

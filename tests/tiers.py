@@ -64,6 +64,7 @@ IMPORTS: Final = {
     "bench.cluster_model": Tier.FULL,
     "bench.mediapipe_agreement": Tier.TEST,
     "bench.random_model": Tier.TEST,
+    "bench.replicas": Tier.TEST,
     "calculators.speech.audio.sound_reader": Tier.TEST,
     "calculators.kit.child_process": Tier.TEST,
     "calculators.llm.pdf_files": Tier.TEST,

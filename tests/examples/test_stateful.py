@@ -17,6 +17,7 @@ import pytest
 from tests.process.server_process import ENGINE
 from tests.servers.cli.serving import Serving
 from tests.support.checkout import ROOT
+from tests.support.conditions import wait_until
 from tests.support.patience import PATIENCE
 from tests.support.processes import children_of, module_of
 
@@ -100,15 +101,13 @@ def test_many_clients_are_served_in_turn(server: Serving) -> None:
 def test_a_killed_engine_fails_its_requests_and_is_restarted(server: Serving) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(chat, server, max_tokens=1900, ignore_eos=True) for _ in range(2)]
-        while gauge(server, "graphrt_llm_requests_running") < 1:
-            pass
+        wait_until(lambda: gauge(server, "graphrt_llm_requests_running") >= 1, "it generates")
         os.kill(engine_of(server), signal.SIGKILL)
         for each in asked:
             status, answer = each.result(60)
             assert status == 503
             assert "it is being started again" in answer["error"]["message"]
-    while gauge(server, "graphrt_llm_engine_up") < 1:
-        pass
+    wait_until(lambda: gauge(server, "graphrt_llm_engine_up") >= 1, "the engine is back")
     status, answer = chat(server)
     assert status == 200, answer
     assert gauge(server, "graphrt_llm_engine_restarts_total") == 1

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.unmeasured
 ENDINGS = ("close_all_input_streams", "close_all_packet_sources", "cancel")
 
 bounded = settings(
-    max_examples=examples(120),
+    max_examples=examples(60),
     derandomize=True,
     deadline=None,
     database=None,

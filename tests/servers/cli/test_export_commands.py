@@ -18,6 +18,7 @@ from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.model_store.exporter_stub import ExporterStub, make_source, source_files
 from tests.servers.model_store.loopback_hub import LoopbackHub
+from tests.support.conditions import wait_until
 
 NAME = "acme/tiny"
 BODY = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3}
@@ -153,18 +154,18 @@ def test_an_interrupted_export_ends_the_exporter_and_leaves_no_model(
         # Processes in the background of a shell ignore Ctrl-C, and so would their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
     )
-    while (pids := stub.pids) is None:
-        assert process.poll() is None
+    wait_until(lambda: stub.pids or process.poll() is not None, "the exporter has begun")
+    pids = stub.pids
+    assert pids is not None
     process.send_signal(number)
     assert process.wait() == status
     if number == signal.SIGKILL:
         # Linux ends the exporter then, but not the processes that it has started.
-        while _is_running(pids[0]):
-            pass
+        wait_until(lambda: not _is_running(pids[0]), "the exporter has ended")
         os.kill(pids[1], signal.SIGKILL)
     assert not any(map(_is_running, pids[:1]))
-    while _is_running(pids[1]):  # its new parent has to notice
-        pass
+    # Its new parent has to notice.
+    wait_until(lambda: not _is_running(pids[1]), "the exporter's child has ended")
     assert not (tmp_path / "models" / "acme").exists()
     stub.behave("exports")
     assert graphrt("pull", NAME).returncode == 0

@@ -16,6 +16,7 @@ from tests.calculators.llm.demo_model import DEMO
 from tests.servers.cli.process import COMMAND, environment, graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.model_store.loopback_hub import LoopbackHub
+from tests.support.conditions import wait_until
 
 NAME = "acme/demo"
 
@@ -106,8 +107,14 @@ def test_a_killed_pull_leaves_no_model_and_the_next_one_goes_on(
     part = tmp_path / "models"
     # Only this file gets that long: a small one may be renamed between a listing and a look at it.
     pattern = "**/openvino_model.bin.part"
-    while not any(file.stat().st_size >= 3_000_000 for file in part.glob(pattern)):
-        assert process.poll() is None
+    wait_until(
+        lambda: (
+            process.poll() is not None
+            or any(file.stat().st_size >= 3_000_000 for file in part.glob(pattern))
+        ),
+        "the file has begun",
+    )
+    assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (part / "acme").exists()

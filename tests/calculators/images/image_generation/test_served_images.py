@@ -25,6 +25,7 @@ from tests.calculators.images.media.pictures import picture, promising_png
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 from tests.servers.fronts.openapi.described import Described
+from tests.support.conditions import wait_until
 
 DESCRIBED: Final = Described()
 GENERATIONS: Final = "/v3/images/generations"
@@ -89,8 +90,7 @@ def metric(serving: Serving, name: str) -> float:
 
 def until(serving: Serving, name: str, value: float) -> None:
     """Wait until a metric has a value."""
-    while metric(serving, name) != value:
-        pass
+    wait_until(lambda: metric(serving, name) == value, name)
 
 
 def check_that_it_still_draws(serving: Serving) -> None:
@@ -248,8 +248,8 @@ def test_a_client_that_leaves_ends_its_drawing_and_others_wait_within_a_limit(
             assert (response.status, answer["error"]["code"]) == (503, "service_unavailable")
             assert int(response.getheader("Retry-After") or 0) >= 1
             assert "2 requests for images wait already" in answer["error"]["message"]
-        while metric(serving, "graphrt_image_progress_ratio") == 0:
-            pass
+        name = "graphrt_image_progress_ratio"
+        wait_until(lambda: metric(serving, name) > 0, name)
     finally:
         for client in clients:
             client.close()

@@ -26,6 +26,7 @@ from graph_runtime import ResourceError
 from tests.calculators.kit.checkpoints.expected_logits import ids_for, logits_of, run_model
 from tests.calculators.kit.checkpoints.tiny_models import write_tiny
 from tests.calculators.kit.checkpoints.vocabularies import byte_level
+from tests.support.apart import Apart
 
 
 def difference(found: Any, wanted: Any) -> float:
@@ -84,23 +85,35 @@ def test_large_matrices_keep_four_bits(kind: str, tmp_path: Path) -> None:
     assert difference(paged.run(ids), logits_of(in_floats(path), ids)) < 0.1
 
 
+class _Served:
+    """openvino-genai's continuous batching with a model."""
+
+    def __init__(self, folder: str) -> None:
+        scheduler = genai.SchedulerConfig()
+        scheduler.cache_size = 1
+        scheduler.max_num_batched_tokens = 32
+        properties = {**EXACT, "KV_CACHE_PRECISION": "f16"}
+        self._pipeline = genai.ContinuousBatchingPipeline(folder, scheduler, "CPU", properties)
+
+    def tokens(self, prompt: list[int], count: int) -> list[int]:
+        """Return the best tokens."""
+        settings = genai.GenerationConfig()
+        settings.max_new_tokens = count
+        settings.ignore_eos = True
+        ids = ov.Tensor(np.array([prompt], np.int64))
+        handle = self._pipeline.add_request(0, ids, settings)
+        while self._pipeline.has_non_finished_requests():
+            self._pipeline.step()
+        found: list[int] = handle.read_all()[0].generated_ids
+        return found
+
+
 def served_tokens(model: ov.Model, folder: Path, prompt: list[int], count: int) -> list[int]:
     """Return the best tokens that openvino-genai's continuous batching finds."""
     ov.save_model(model, folder / "openvino_model.xml", compress_to_fp16=False)
     config = {"model_type": "tiny", "eos_token_id": 0, "max_position_embeddings": 512}
     (folder / "config.json").write_text(json.dumps(config))
-    scheduler = genai.SchedulerConfig()
-    scheduler.cache_size = 1
-    scheduler.max_num_batched_tokens = 32
-    properties = {**EXACT, "KV_CACHE_PRECISION": "f16"}
-    pipeline = genai.ContinuousBatchingPipeline(str(folder), scheduler, "CPU", properties)
-    settings = genai.GenerationConfig()
-    settings.max_new_tokens = count
-    settings.ignore_eos = True
-    handle = pipeline.add_request(0, ov.Tensor(np.array([prompt], np.int64)), settings)
-    while pipeline.has_non_finished_requests():
-        pipeline.step()
-    found: list[int] = handle.read_all()[0].generated_ids
+    found: list[int] = Apart(_Served, str(folder)).call("tokens", prompt, count)
     return found
 
 

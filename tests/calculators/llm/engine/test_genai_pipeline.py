@@ -8,13 +8,14 @@ import openvino_genai as genai
 import pytest
 
 from calculators.llm.engine import genai_pipeline
-from calculators.llm.engine.core import GenerationRefused
+from calculators.llm.engine.core import GenerationRefused, Pipeline
 from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.library_config import generation_config
 from calculators.llm.engine.messages import Add, NewTokens
 from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.engine.engines import ENDLESS, PROMPT, part
+from tests.calculators.llm.engine.pipeline_apart import PipelineApart
 
 
 @pytest.fixture(scope="module")
@@ -22,25 +23,31 @@ def pipeline() -> GenaiPipeline:
     return GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
 
 
-@pytest.fixture
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> GenaiPipeline:
+@pytest.fixture(scope="module")
+def small_cache(in_process_engine: None) -> PipelineApart:
     """Open a pipeline whose cache has room for 64 tokens."""
+    return PipelineApart(_with_small_cache)
 
+
+def _with_small_cache() -> GenaiPipeline:
     def config(settings: EngineSettings) -> Any:
         made = genai.SchedulerConfig()
         made.num_kv_blocks = 2
         return made
 
-    monkeypatch.setattr(genai_pipeline, "scheduler_config", config)
+    # The process is that of the pipeline alone.
+    pytest.MonkeyPatch().setattr(genai_pipeline, "scheduler_config", config)
     return GenaiPipeline(EngineSettings(model_path=str(DEMO), device="CPU"))
 
 
-def run(pipeline: GenaiPipeline, *, most: int = 500) -> list[NewTokens]:
+def run(pipeline: Pipeline, *, most: int = 500) -> list[NewTokens]:
     gained: list[NewTokens] = []
     while pipeline.has_work:
         assert most, "it goes on and on"
         most -= 1
-        gained += pipeline.step()
+        for tokens in pipeline.step():
+            assert isinstance(tokens, NewTokens)
+            gained.append(tokens)
     return gained
 
 
@@ -52,33 +59,35 @@ def ends(gained: list[NewTokens], request_id: int) -> list[tuple[int, str]]:
     ]
 
 
-def test_a_full_cache_ends_a_generation(small_cache: GenaiPipeline) -> None:
+def test_a_full_cache_ends_a_generation(small_cache: PipelineApart) -> None:
     small_cache.add(Add(1, PROMPT, part(ENDLESS).settings))
     gained = run(small_cache)
     assert ends(gained, 1) == [(0, "cache")]
     assert sum(len(tokens.token_ids) for tokens in gained) > 20
 
 
-def test_tokens_held_back_when_the_cache_is_full_are_reported(small_cache: GenaiPipeline) -> None:
+def test_tokens_held_back_when_the_cache_is_full_are_reported(small_cache: PipelineApart) -> None:
     settings = part(ENDLESS).settings
     small_cache.add(Add(1, PROMPT, settings))
     at_once = run(small_cache)
     small_cache.add(Add(2, PROMPT, settings))
     late: list[NewTokens] = []
     while small_cache.has_work:
-        late += small_cache.step(reports_all=False)
+        for tokens in small_cache.step(reports_all=False):
+            assert isinstance(tokens, NewTokens)
+            late.append(tokens)
     assert ends(late, 2) == [(0, "cache")]
     assert [each for tokens in late for each in tokens.token_ids] == [
         each for tokens in at_once for each in tokens.token_ids
     ]
 
 
-def test_a_full_cache_ends_every_beam(small_cache: GenaiPipeline) -> None:
+def test_a_full_cache_ends_every_beam(small_cache: PipelineApart) -> None:
     small_cache.add(Add(1, PROMPT, part(ENDLESS, choices=3, beams=4).settings))
     assert ends(run(small_cache), 1) == [(0, "cache"), (1, "cache"), (2, "cache")]
 
 
-def test_a_prompt_beyond_the_cache_ends_at_once(small_cache: GenaiPipeline) -> None:
+def test_a_prompt_beyond_the_cache_ends_at_once(small_cache: PipelineApart) -> None:
     small_cache.add(Add(1, PROMPT * 40, part(5).settings))
     gained = run(small_cache)
     assert ends(gained, 1) == [(0, "cache")]

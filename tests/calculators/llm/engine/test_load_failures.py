@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.engine.stateful_pipeline import StatefulVisionModel
 from calculators.llm.prompt.client import PromptProcess
 from tests.calculators.llm.demo_model import DEMO, copy_of_demo, rewrite
+from tests.support.apart import Apart
 from tests.support.conditions import soon
 
 BROKEN: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -39,28 +41,34 @@ def is_clean(text: str, folder: Path) -> bool:
     return bool(text) and "\n" not in text and not any(word in text for word in internals)
 
 
-@pytest.mark.parametrize("how", BROKEN)
-def test_the_broken_file_is_named(how: str, tmp_path: Path) -> None:
-    """Return the failure as the engine process reports it, which loads in the same way."""
+def _language_model(folder: str) -> Any:
+    """Load a model as the engine process does."""
     import openvino_genai as genai
 
+    return genai.ContinuousBatchingPipeline(folder, genai.SchedulerConfig(), "CPU", {})
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_the_broken_file_is_named(how: str, tmp_path: Path, in_process_engine: None) -> None:
     file, change = BROKEN[how]
     folder = copy_of_demo(tmp_path / "model")
     rewrite(folder / file, change)
     with pytest.raises(RuntimeError) as caught:
-        genai.ContinuousBatchingPipeline(str(folder), genai.SchedulerConfig(), "CPU", {})
+        Apart(_language_model, str(folder))
     reason = load_failure(str(folder), caught.value)
     assert file in reason
     assert is_clean(reason, folder)
 
 
 @pytest.mark.parametrize("part", ["language", "vision_embeddings"])
-def test_the_broken_file_of_a_model_that_sees_images_is_named(part: str, tmp_path: Path) -> None:
+def test_the_broken_file_of_a_model_that_sees_images_is_named(
+    part: str, tmp_path: Path, in_process_engine: None
+) -> None:
     folder = shutil.copytree(DEMO.parent / "shapes_vlm", tmp_path / "model")
     rewrite(folder / f"openvino_{part}_model.bin", lambda content: content[:1000])
     settings = EngineSettings(model_path=str(folder), pipeline_type="VLM", device="CPU")
     with pytest.raises(RuntimeError) as caught:
-        StatefulVisionModel(settings)
+        Apart(StatefulVisionModel, settings)
     reason = load_failure(str(folder), caught.value)
     assert f"openvino_{part}_model.bin" in reason
     assert is_clean(reason, folder)

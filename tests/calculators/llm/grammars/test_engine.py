@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jsonschema
@@ -14,15 +15,17 @@ from calculators.llm.engine import genai_pipeline
 from calculators.llm.engine.constrained_decoding import GrammarCache, vocabulary_size
 from calculators.llm.engine.core import EngineCore
 from calculators.llm.engine.engine import ProcessEngine
+from calculators.llm.engine.genai_pipeline import GenaiPipeline
 from calculators.llm.engine.messages import Add, CancelGeneration, FailedGeneration, Step
-from calculators.llm.engine.settings import GenerationSettings
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import grammar_of
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
-from tests.calculators.llm.demo_model import demo_tokenizer, ids_of
+from tests.calculators.llm.demo_model import DEMO, ONE_THREAD, demo_tokenizer, ids_of
 from tests.calculators.llm.engine.engines import demo_engine, generate, part
 from tests.calculators.llm.grammars.answers import Answers, schema_of
+from tests.support.apart import Apart
 
 SCHEMA = schema_of(
     name={"type": "string", "maxLength": 12}, age={"type": "integer", "minimum": 1, "maximum": 99}
@@ -100,21 +103,59 @@ def test_a_grammar_that_the_library_refuses_fails_its_request_only(
     runner.run(run())
 
 
-def steps(core: EngineCore, count: int) -> list[Step]:
-    return [output for _ in range(count) for output in core.step() if isinstance(output, Step)]
+class _Core:
+    """A core with the demo model, in a process of its own."""
+
+    def __init__(self, most_grammars: int | None = None) -> None:
+        # The process is that of the core alone.
+        if most_grammars is not None:
+            pytest.MonkeyPatch().setattr(
+                genai_pipeline, "open_grammar_cache", partial(_open_cache, most_grammars)
+            )
+        settings = EngineSettings(model_path=str(DEMO), device="CPU", plugin_config={**ONE_THREAD})
+        self._pipeline = GenaiPipeline(settings)
+        self._core = EngineCore(self._pipeline)
+
+    @property
+    def has_work(self) -> bool:
+        return self._core.has_work
+
+    def handle(self, message: Add | CancelGeneration) -> None:
+        self._core.handle(message)
+
+    def step(self) -> list[Step]:
+        return [output for output in self._core.step() if isinstance(output, Step)]
+
+    def is_compiled(self, grammar: Grammar) -> bool:
+        return self._pipeline.is_compiled(grammar)
 
 
-def test_a_stream_gains_a_token_at_every_step_while_a_grammar_is_compiled(
-    answers: Answers,
-) -> None:
-    core = EngineCore(answers.pipeline)
+def _open_cache(
+    most: int, model_path: str, tokenizer: Any, config: Any, token_count: int
+) -> GrammarCache:
+    size = vocabulary_size(model_path, token_count)
+    assert size is not None
+    return GrammarCache(tokenizer, size, max_count=most)
+
+
+@pytest.fixture(scope="module")
+def core(in_process_engine: None) -> Apart:
+    return Apart(_Core)
+
+
+def steps(core: Apart, count: int) -> list[Step]:
+    return [output for _ in range(count) for output in core.call("step")]
+
+
+def test_a_stream_gains_a_token_at_every_step_while_a_grammar_is_compiled(core: Apart) -> None:
     endless = GenerationSettings(max_new_tokens=1500, ignore_eos=True)
-    core.handle(Add(70_001, ids_of(*range(40, 60)), endless))
+    core.call("handle", Add(70_001, ids_of(*range(40, 60)), endless))
     steps(core, 3)
     many = {f"p{i}": {"type": "string"} for i in range(200)}
     slow = grammar(formats.json_schema({"type": "object", "properties": many}, ""))
-    core.handle(
-        Add(70_002, ids_of(*range(40, 60)), GenerationSettings(max_new_tokens=4, grammar=slow))
+    core.call(
+        "handle",
+        Add(70_002, ids_of(*range(40, 60)), GenerationSettings(max_new_tokens=4, grammar=slow)),
     )
     gained: dict[int, list[int]] = {70_001: [], 70_002: []}
     step = 0
@@ -125,62 +166,51 @@ def test_a_stream_gains_a_token_at_every_step_while_a_grammar_is_compiled(
                 gained[tokens.request_id] += [step] * len(tokens.token_ids)
     assert gained[70_001] == list(range(1, step + 1)), "a step without a token for the stream"
     assert gained[70_002][0] > 1, "the grammar was compiled in a step"
-    core.handle(CancelGeneration(70_001))
+    core.call("handle", CancelGeneration(70_001))
 
 
-def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(answers: Answers) -> None:
-    core = EngineCore(answers.pipeline)
+def test_a_request_that_is_cancelled_while_it_waits_is_forgotten(core: Apart) -> None:
     form = grammar(formats.regex("[a-d]{2}x{33}"))
-    core.handle(Add(70_010, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
+    core.call("handle", Add(70_010, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
     steps(core, 1)
-    core.handle(CancelGeneration(70_010))
+    core.call("handle", CancelGeneration(70_010))
     for _ in range(200):
-        if not core.has_work:
+        if not core.call("has_work"):
             break
         assert not [tokens for output in steps(core, 1) for tokens in output.tokens]
-    assert not core.has_work
-    # Its form is still being compiled, and the pipeline is the next test's, too: one core compiles
-    # one form at a time, but knows nothing of another core's.
-    core.handle(Add(70_011, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
-    while core.has_work:
+    assert not core.call("has_work")
+    # Its form is still being compiled: the core compiles one at a time.
+    core.call("handle", Add(70_011, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=form)))
+    while core.call("has_work"):
         steps(core, 1)
 
 
-def test_a_failure_is_reported_once(answers: Answers) -> None:
-    core = EngineCore(answers.pipeline)
+def test_a_failure_is_reported_once(core: Apart) -> None:
     broken = Grammar("root ::= nowhere")
-    core.handle(Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken)))
+    core.call(
+        "handle", Add(70_020, ids_of(40), GenerationSettings(max_new_tokens=4, grammar=broken))
+    )
     failed: list[FailedGeneration] = []
-    while core.has_work:
+    while core.call("has_work"):
         failed += [each for output in steps(core, 1) for each in output.failed]
     assert [each.request_id for each in failed] == [70_020]
     assert ".cpp" not in failed[0].reason
 
 
-def test_grammars_are_forgotten_when_they_are_too_many(
-    in_process_engine: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_small_cache(
-        model_path: str, tokenizer: Any, config: Any, token_count: int
-    ) -> GrammarCache:
-        size = vocabulary_size(model_path, token_count)
-        assert size is not None
-        return GrammarCache(tokenizer, size, max_count=2)
-
-    monkeypatch.setattr(genai_pipeline, "open_grammar_cache", open_small_cache)
-    answers = Answers()
-    core = EngineCore(answers.pipeline)
+def test_grammars_are_forgotten_when_they_are_too_many(in_process_engine: None) -> None:
+    core = Apart(_Core, 2)
     made = [grammar(formats.regex(f"x{number}y")) for number in range(5)]
     ids = range(70_030, 70_035)
     for request_id, each in zip(ids, made, strict=True):
         settings = GenerationSettings(max_new_tokens=20, grammar=each)
-        core.handle(Add(request_id, ids_of(40, 41), settings))
+        core.call("handle", Add(request_id, ids_of(40, 41), settings))
     gained: dict[int, list[int]] = {request_id: [] for request_id in ids}
-    while core.has_work:
+    while core.call("has_work"):
         for output in steps(core, 1):
             for tokens in output.tokens:
                 gained[tokens.request_id] += tokens.token_ids
-    texts = [answers.tokenizer.decode(each, skip_special_tokens=True) for each in gained.values()]
+    tokenizer = demo_tokenizer()
+    texts = [tokenizer.decode(each, skip_special_tokens=True) for each in gained.values()]
     assert texts == [f"x{number}y" for number in range(5)]
-    assert not answers.pipeline.is_compiled(made[0])
-    assert answers.pipeline.is_compiled(made[4])
+    assert not core.call("is_compiled", made[0])
+    assert core.call("is_compiled", made[4])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from calculators.llm.engine.constrained_decoding import open_form_tokenizer
-from calculators.llm.engine.messages import Add
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
@@ -31,21 +30,8 @@ def generated(
     answers: Answers, special: SpecialLetters, form: Format, **settings: Any
 ) -> tuple[list[int], str]:
     grammar = form_grammar(AnswerForm(json.dumps(form)), special).grammar
-    answers.pipeline.compile(grammar)
-    answers._next_id += 1
-    answers.pipeline.add(
-        Add(
-            answers._next_id,
-            answers.tokens("Hello"),
-            GenerationSettings(max_new_tokens=100, grammar=grammar, **settings),
-        )
-    )
-    ids: list[int] = []
-    reason = None
-    while answers.pipeline.has_work:
-        for tokens in answers.pipeline.step():
-            ids += tokens.token_ids
-            reason = tokens.finish_reason
+    way = GenerationSettings(max_new_tokens=100, grammar=grammar, **settings)
+    ((ids, reason),) = answers.run("Hello", [way])
     assert reason is not None
     return ids, reason
 
