@@ -145,3 +145,22 @@ def _by_code(error: GraphError) -> Failure:
 def _internal(error: BaseException) -> Failure:
     node = clean(error.node) if isinstance(error, CalculatorError) else ""
     return Failure(Code.INTERNAL, "", cause=error, node=node)
+
+
+def forget_frames(error: BaseException) -> None:
+    """Release what the frames of an error hold, such as its request, now that it is reported.
+
+    Futures and tasks hold their exceptions, and frames hold these: such cycles would keep a body
+    until Python's collector comes, which is seldom.
+    """
+    left: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.__traceback__ = None
+        left += each.__cause__, each.__context__
+        if isinstance(each, RunError):
+            left += each.errors

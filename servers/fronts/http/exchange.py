@@ -20,6 +20,7 @@ from calculators.kit.tasks import ErrorForm, TaskEndpoint
 from calculators.kit.tasks.operation import MAX_TIMEOUT
 from graph_runtime import Code, UnavailableError
 from servers.contract.data_plane import Disconnection
+from servers.contract.failure import forget_frames
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_streams import (
     AnswerStream,
@@ -437,6 +438,7 @@ def fail_stream(exchange: Exchange, stream: AnswerStream, raised: Exception) -> 
     note_reason(reason_of(error))
     if not stream.fail(error):
         exchange.keeps_alive = False
+    forget_frames(raised)
 
 
 def reason_of(error: HttpError) -> str:

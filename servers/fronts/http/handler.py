@@ -26,7 +26,7 @@ from calculators.tensors.inference import quoted
 from servers import NAME, version
 from servers.access import Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
-from servers.contract.failure import clean
+from servers.contract.failure import clean, forget_frames
 from servers.fronts.body_room import BodyHold, BodyRoom
 from servers.fronts.http.answer_streams import with_warnings
 from servers.fronts.http.browser_guard import BrowserGuard
@@ -413,6 +413,7 @@ def _error_response(exchange: Exchange, raised: BaseException) -> web.Response:
             headers={**with_warnings(exchange.headers, exchange.record.warnings), **error.headers},
         )
     finally:
+        forget_frames(raised)
         del error, raised  # this frame is in their traceback: a cycle would keep the body
 
 

@@ -21,7 +21,7 @@ from calculators.kit.requests.request_record import RequestRecord, current_recor
 from graph_runtime import Code
 from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import Disconnection
-from servers.contract.failure import failure_of
+from servers.contract.failure import failure_of, forget_frames
 from servers.fronts.body_room import (
     DEFLATE,
     GZIP,
@@ -407,6 +407,7 @@ class Calls:
                     # The status alone: an error is in a cycle with this frame, which its
                     # traceback has, and would keep the message.
                     code, text = status_of(_reason_of(raised, call))
+                    forget_frames(raised)
                 else:
                     entry.status = grpc.StatusCode.OK
                     entry.response_bytes = len(response)

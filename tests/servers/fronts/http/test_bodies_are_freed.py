@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from servers.fronts.body_room import SMALL, BodyRoom
 from servers.fronts.http import HttpFront
 from tests.servers.fronts.http.conftest import Run
-from tests.servers.fronts.http.fake_data_plane import FakeDataPlane
+from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
 from tests.servers.fronts.http.form_requests import form_request, part
 from tests.servers.fronts.http.http_client import ask, chat_bytes, connected, request_bytes, serving
 from tests.servers.fronts.http.kserve_requests import binary_body
@@ -105,6 +106,33 @@ def test_a_refused_body_is_freed(run: Run, garbage: list[Any], name: str) -> Non
             if status == 100:
                 status, _ = await client.head()
             assert status in (400, 404)
+
+    run(scenario())
+    assert sizes_in(garbage) == []
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_body_whose_error_is_in_a_cycle_with_its_frames_is_freed(
+    run: Run, garbage: list[Any], begins: bool
+) -> None:
+    """As of a future that a model's process refuses: it is held by the frame that awaits it."""
+
+    async def refuses(payload: HttpPayload, emit: Emit) -> None:
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_exception(RequestError("no"))
+        if begins:
+            emit("data: {}\n\n")
+        await answer
+
+    async def scenario() -> None:
+        plane = FakeDataPlane(refuses=refuses)
+        async with serving(plane) as front, connected(front) as client:
+            client.send(chat_bytes("refuses", user="x" * LARGE, stream=begins))
+            status, _ = await client.head()
+            assert status == (200 if begins else 400)
+            if begins:
+                await plane.ended.wait()
+            plane.payloads.clear()
 
     run(scenario())
     assert sizes_in(garbage) == []
