@@ -1,4 +1,4 @@
-"""The cheapest requests that cost most, for every task, and what another client waits beside them.
+"""The cheapest requests that cost most, for every path of every task and of the server.
 
     python -m bench.cheapest_requests [--only WORD ...] [--list] [--write FILE] [--slack 1]
 
@@ -57,7 +57,7 @@ MOST_STALL: Final = 0.2
 MOST_LEFT: Final = 64
 _BACK_SECONDS: Final = 40.0
 #: Seconds after which an attack is broken off: its clients leave.
-_ATTACK_SECONDS: Final = 12.0
+_ATTACK_SECONDS: Final = 8.0
 _MIB: Final = 1024 * 1024
 _HELLO: Final = [{"role": "user", "content": "Hello"}]
 
@@ -87,8 +87,18 @@ class Ask:
         return len(self.path) + len(self.body)
 
 
-#: Sends requests; returns how they were answered, bytes in and bytes out.
-Send = Callable[[str, str], Awaitable[tuple[Counter[str], int, int]]]
+@dataclass(frozen=True)
+class Sent:
+    """What an attack sent: how it was answered, bytes in and out, and the paths."""
+
+    answers: Mapping[str, int]
+    bytes_in: int
+    bytes_out: int
+    paths: frozenset[str]
+
+
+#: Sends requests to a server, with a key.
+Send = Callable[[str, str], Awaitable[Sent]]
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,7 @@ def all_at_once(make: Callable[[], Iterable[Ask]]) -> Callable[[], Send]:
     def prepared() -> Send:
         asks = list(make())
 
-        async def send(url: str, key: str) -> tuple[Counter[str], int, int]:
+        async def send(url: str, key: str) -> Sent:
             answers: Counter[str] = Counter()
             out = 0
 
@@ -161,7 +171,8 @@ def all_at_once(make: Callable[[], Iterable[Ask]]) -> Callable[[], Send]:
                 if late:
                     answers["left"] += len(late)
                 await asyncio.gather(*late, return_exceptions=True)
-            return answers, sum(ask.size for ask in asks), out
+            paths = frozenset(ask.path for ask in asks)
+            return Sent(answers, sum(ask.size for ask in asks), out, paths)
 
         return send
 
@@ -180,14 +191,14 @@ def sockets(count: int, items: int) -> Callable[[], Send]:
         manual = {"audio": {"input": {"turn_detection": None}}, "type": "transcription"}
         update = json.dumps({"type": "session.update", "session": manual})
 
-        async def send(url: str, key: str) -> tuple[Counter[str], int, int]:
+        async def send(url: str, key: str) -> Sent:
             answers: Counter[str] = Counter()
             sent = received = 0
 
             async def one(session: aiohttp.ClientSession) -> None:
                 nonlocal sent, received
                 async with session.ws_connect(
-                    f"{url}/v3/realtime?model=counter",
+                    f"{url}{_REALTIME}",
                     headers={"Authorization": f"Bearer {key}"},
                 ) as socket:
 
@@ -219,53 +230,77 @@ def sockets(count: int, items: int) -> Callable[[], Send]:
                 if late:
                     answers["left"] += len(late)
                 await asyncio.gather(*tasks, return_exceptions=True)
-            return answers, sent, received
+            return Sent(answers, sent, received, frozenset({_REALTIME}))
 
         return send
 
     return prepared
 
 
-def grpc_booleans(count: int, values: int) -> Callable[[], Send]:
-    """Send messages of typed contents for an input that does not exist."""
+def booleans(values: int) -> Mapping[str, Any]:
+    """Return an inference of typed contents for an input that does not exist."""
+    given = {"name": "nothing", "datatype": "BOOL", "shape": [values],
+             "contents": {"bool_contents": [True] * values}}  # fmt: skip
+    return {"model_name": "flowers", "inputs": [given]}
+
+
+def grpc_calls(count: int, calls: Mapping[str, Mapping[str, Any]]) -> Callable[[], Send]:
+    """Make each of these calls so many times at once; of streams with a message each."""
 
     def prepared() -> Send:
-        async def send(url: str, key: str) -> tuple[Counter[str], int, int]:
+        async def send(url: str, key: str) -> Sent:
             import grpc
 
             from protos.pool import message_class
 
-            body = message_class("inference.ModelInferRequest")(
-                model_name="flowers",
-                inputs=[
-                    {
-                        "name": "nothing",
-                        "datatype": "BOOL",
-                        "shape": [values],
-                        "contents": {"bool_contents": [True] * values},
-                    }
-                ],
-            ).SerializeToString()
             answers: Counter[str] = Counter()
-            address = f"127.0.0.1:{_grpc_port}"
-            async with grpc.aio.insecure_channel(address) as channel:
-                call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+            metadata = (("authorization", f"Bearer {key}"),)
+            bodies = {}
+            for name, members in calls.items():
+                request = "ModelInfer" if name == "ModelStreamInfer" else name
+                made = message_class(f"inference.{request}Request")(**members)
+                bodies[f"{GRPC_SERVICE}{name}"] = made.SerializeToString()
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{_grpc_port}") as channel:
 
-                async def one() -> None:
+                async def one(path: str, body: bytes) -> None:
                     try:
-                        await call(body, metadata=(("authorization", f"Bearer {key}"),))
+                        if path.endswith("ModelStreamInfer"):
+                            stream = channel.stream_stream(path)
+                            async for _ in stream(iter([body]), metadata=metadata):
+                                pass
+                        else:
+                            await channel.unary_unary(path)(body, metadata=metadata)
                         answers["OK"] += 1
                     except grpc.aio.AioRpcError as error:
                         answers[error.code().name] += 1
 
-                await asyncio.gather(*(one() for _ in range(count)))
-            return answers, count * len(body), 0
+                await asyncio.gather(*(one(*each) for each in bodies.items() for _ in range(count)))
+            sent = count * sum(map(len, bodies.values()))
+            return Sent(answers, sent, 0, frozenset(bodies))
 
         return send
 
     return prepared
 
 
+GRPC_SERVICE: Final = "/inference.GRPCInferenceService/"
+_GRPC_CALLS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ServerLive": {},
+    "ServerReady": {},
+    "ServerMetadata": {},
+    "ModelReady": {"name": "demo"},
+    "ModelMetadata": {"name": "demo"},
+    "RepositoryIndex": {},
+    "RepositoryModelLoad": {"model_name": "flowers"},
+    "RepositoryModelUnload": {"model_name": "nothing"},
+}
+#: What is shown, to pages and to machines.
+_PAGES: Final = (
+    "/v2/health/live", "/v2/health/ready", "/health", "/version", "/v2", "/v1/config", "/metrics",
+    "/openapi.json", "/docs", "/v3/models", "/v3/models/demo", "/", "/v1/calculators",
+    "/v1/calculators/PassThroughCalculator", "/v1/graphs/demo", "/v1/graphs/demo/nodes/LLMExecutor",
+    "/v1/requests/none", "/v2/models/demo", "/v2/models/demo/ready",
+)  # fmt: skip
 _grpc_port = 0
 
 
@@ -340,6 +375,53 @@ def pictured(file: bytes) -> Ask:
     return Ask(path, head + data, "application/octet-stream", json=len(head))
 
 
+_REALTIME: Final = "/v3/realtime?model=counter"
+#: The paths that the rows of each name request, by the name of their task; "" is the server.
+PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "chat": ("text_generation", ("/v3/chat/completions",)),
+    "completions": ("text_generation", ("/v3/completions",)),
+    "responses": ("text_generation", ("/v3/responses",)),
+    "messages": ("text_generation", ("/v3/messages",)),
+    "guided grammars": ("text_generation", ("/v3/chat/completions",)),
+    "templates": ("text_generation", ("/v3/chat/completions",)),
+    "pictures in chats": ("text_generation", ("/v3/chat/completions",)),
+    "tokenize": ("text_generation", ("/v3/tokenize",)),
+    "count_tokens": ("text_generation", ("/v3/messages/count_tokens",)),
+    "retrieval": ("text_generation", ("/v3/chat/completions",)),
+    "embeddings": ("embeddings", ("/v3/embeddings",)),
+    "embed": ("embeddings", ("/v3/embed",)),
+    "tokens of embeddings": ("embeddings", ("/v3/tokenize", "/v3/detokenize")),
+    "rerank": ("rerank", ("/v3/rerank",)),
+    "score": ("rerank", ("/v3/score",)),
+    "tokens of rerank": ("rerank", ("/v3/tokenize", "/v3/detokenize")),
+    "moderations": ("text_classification", ("/v3/moderations",)),
+    "classify": ("text_classification", ("/v3/classify",)),
+    "predict": ("text_classification", ("/v3/predict",)),
+    "speech to text": ("speech2text", ("/v3/audio/transcriptions",)),
+    "realtime": ("speech2text", (_REALTIME,)),
+    "translations": ("speech2text", ("/v3/audio/translations",)),
+    "text to speech": ("text2speech", ("/v3/audio/speech",)),
+    "voices": ("text2speech", ("/v3/audio/voices?model=tones",)),
+    "images": ("image_generation", ("/v3/images/generations",)),
+    "images of images": ("image_generation", ("/v3/images/edits", "/v3/images/variations")),
+    "python nodes": ("", ("/v3/chat/completions",)),
+    "KServe REST": ("", ("/v2/models/flowers/infer",)),
+    "KServe texts": ("", ("/v2/models/demo/generate", "/v2/models/demo/generate_stream")),
+    "KServe pictures": ("", ("/v2/models/image_classification/infer",)),
+    "KServe gRPC": ("", (f"{GRPC_SERVICE}ModelInfer", f"{GRPC_SERVICE}ModelStreamInfer")),
+    "gRPC's other calls": ("", tuple(GRPC_SERVICE + name for name in _GRPC_CALLS)),
+    "plain models": ("", ("/v2/models/flowers/infer",)),
+    "files": ("", ("/v1/files", "/v1/files/file-none", "/v1/files/file-none/content")),
+    "batches": ("", ("/v1/batches", "/v1/batches/batch_none", "/v1/batches/batch_none/cancel")),
+    "pages": ("", _PAGES),
+    "followed": ("", ("/v1/live", "/v1/graphs/demo/follow")),
+    "drafts": ("", ("/v1/scratch/check", "/v1/scratch/run")),
+    "repository": ("", ("/v1/config/reload", "/v2/repository/index",
+                        "/v2/repository/models/flowers/load",
+                        "/v2/repository/models/nothing/unload")),
+}  # fmt: skip
+
+
 _LONG: Final = {"max_tokens": 2000, "ignore_eos": True}
 _SMALL_CHAT: Final = chat(max_tokens=3)
 _SMALL_SOUND: Final = spoken(wav(tone(1.0)))
@@ -353,6 +435,23 @@ _SMALL_TOKENS: Final = post("/v3/tokenize", model="demo", text="Hello")
 _SMALL_TENSOR: Final = tensor(4)
 
 
+_DRAFT: Final = 'input_stream: "a"\n' + "".join(
+    f'node {{ calculator: "PassThroughCalculator" input_stream: "a" output_stream: "b{n}" }}\n'
+    for n in range(2000)
+)
+
+
+def _get(path: str) -> Ask:
+    return Ask(path, method="GET")
+
+
+def _tokens(model: str) -> Callable[[], Send]:
+    return all_at_once(lambda: [
+        *[post("/v3/tokenize", model=model, text="ab " * 349_000)] * 4,
+        *[post("/v3/detokenize", model=model, tokens=[5] * 1_000_000)] * 4,
+    ])  # fmt: skip
+
+
 def _speech(what: str, send: Callable[[], Send]) -> Row:
     return Row("speech to text", what, send, _SMALL_SOUND, MOST_SPEECH_WAIT)
 
@@ -361,7 +460,7 @@ ROWS: Final = (
     Row("chat", "16 with n of 16, 2,000 tokens",
         all_at_once(lambda: [chat(n=16, temperature=1, **_LONG)] * 16), _SMALL_CHAT),
     Row("chat", "260 of 2,000 tokens", all_at_once(lambda: [chat(**_LONG)] * 260), _SMALL_CHAT),
-    Row("chat", "40 prompts of 1,900 tokens",
+    Row("completions", "40 prompts of 1,900 tokens",
         all_at_once(lambda: [
             post("/v3/completions", model="demo", prompt=[5 + n % 90] * 1900, max_tokens=8)
             for n in range(40)
@@ -404,6 +503,12 @@ ROWS: Final = (
     Row("embeddings", "4 of 2,048 texts",
         all_at_once(lambda: [post(_EMBED, model="docs_embedder", input=["ab " * 160] * 2048)] * 4),
         _SMALL_EMBED),
+    Row("embed", "4 of 2,048 texts",
+        all_at_once(lambda: [post(
+            "/v3/embed", model="docs_embedder", inputs=["ab " * 160] * 2048)] * 4),
+        _SMALL_EMBED),
+    Row("tokens of embeddings", "4 of a million characters, 4 of a million ids",
+        _tokens("docs_embedder"), _SMALL_EMBED),
     Row("embeddings", "4 of a million token ids",
         all_at_once(lambda: [post(
             _EMBED, model="docs_embedder", input=[[5] * 512] * 2048)] * 4), _SMALL_EMBED),
@@ -415,6 +520,8 @@ ROWS: Final = (
         all_at_once(lambda: [post(
             "/v3/score", model="docs_ranker", text_1="Hello", text_2=["ab " * 160] * 10_000,
         )] * 4), _SMALL_RANK),
+    Row("tokens of rerank", "4 of a million characters, 4 of a million ids",
+        _tokens("docs_ranker"), _SMALL_RANK),
     Row("moderations", "8 of 2,048 texts",
         all_at_once(lambda: [post(
             "/v3/moderations", model="guard", input=["ab " * 160] * 2048)] * 8),
@@ -422,19 +529,25 @@ ROWS: Final = (
     Row("classify", "8 of 2,048 texts",
         all_at_once(lambda: [post("/v3/classify", model="guard", input=["ab " * 160] * 2048)] * 8),
         _SMALL_CLASSES),
+    Row("predict", "8 of 2,048 texts",
+        all_at_once(lambda: [post("/v3/predict", model="guard", inputs=["ab " * 160] * 2048)] * 8),
+        _SMALL_CLASSES),
     _speech("two hours of silence", all_at_once(lambda: [spoken(silent_flac(7199, 1000))])),
     _speech("8 of two hours of silence",
             all_at_once(lambda: [spoken(silent_flac(7199, 16_000))] * 8)),
-    _speech("4 of 590 s at 655 kHz, 8 channels",
-            all_at_once(lambda: [spoken(silent_flac(590, 655_350, 8))] * 4)),
+    _speech("4 of 120 s at 655 kHz, 8 channels",
+            all_at_once(lambda: [spoken(silent_flac(120, 655_350, 8))] * 4)),
     _speech("60 of one second", all_at_once(lambda: [_SMALL_SOUND] * 60)),
-    _speech("16 sockets, each 150 items of 1 s", sockets(16, 150)),
+    Row("realtime", "16 sockets, each 150 items of 1 s", sockets(16, 150), _SMALL_SOUND,
+        MOST_SPEECH_WAIT),
     Row("translations", "two hours of silence",
         all_at_once(lambda: [spoken(silent_flac(7199, 1000), "/v3/audio/translations")]),
         _SMALL_SOUND, MOST_SPEECH_WAIT),
     Row("text to speech", "8 of 16,384 characters",
         all_at_once(lambda: [post(
             "/v3/audio/speech", model="tones", input="Hello there. " * 1260, voice="alloy")] * 8),
+        _SMALL_SPEECH, MOST_SPEECH_WAIT),
+    Row("voices", "256 at once", all_at_once(lambda: [_get(PATHS["voices"][1][0])] * 256),
         _SMALL_SPEECH, MOST_SPEECH_WAIT),
     Row("images", "8 of the largest size",
         all_at_once(lambda: [post(
@@ -445,10 +558,11 @@ ROWS: Final = (
             "/v3/images/generations", model="tiny", prompt="a cat", size="256x256", n=4,
             steps=100)] * 8),
         _SMALL_IMAGE),
-    Row("images", "16 edits of 5,000 x 5,000",
-        all_at_once(lambda: [form(
-            "/v3/images/edits", picture(5000), "image", model="tiny", prompt="a cat")] * 16),
-        _SMALL_IMAGE),
+    Row("images of images", "8 edits and 8 variations of 5,000 x 5,000",
+        all_at_once(lambda: [
+            *[form("/v3/images/edits", picture(5000), "image", model="tiny", prompt="a cat")] * 8,
+            *[form("/v3/images/variations", picture(5000), "image", model="tiny")] * 8,
+        ]), _SMALL_IMAGE),
     Row("KServe REST", "8 of a million numbers",
         all_at_once(lambda: [tensor(1_000_000)] * 8), _SMALL_TENSOR),
     Row("KServe pictures", "64 of 6,300 x 6,300",
@@ -456,8 +570,15 @@ ROWS: Final = (
     Row("KServe pictures", "16 of 4,000 x 4,000 in 250 scans",
         all_at_once(lambda: [pictured(scanned_jpeg(4000, 250))] * 16),
         pictured(picture(64, "RGB"))),
-    Row("KServe gRPC", "16 of 4,000,000 booleans for no input", grpc_booleans(16, 4_000_000),
-        _SMALL_TENSOR),
+    Row("KServe texts", "64 of 2,000 tokens, half of them streams",
+        all_at_once(lambda: [
+            post(path, text_input="Hello", max_tokens=2000, ignore_eos=True)
+            for path in PATHS["KServe texts"][1] for _ in range(32)
+        ]), _SMALL_CHAT),
+    Row("KServe gRPC", "8 and 8 in streams of 4,000,000 booleans for no input",
+        lambda: grpc_calls(8, dict.fromkeys(
+            ("ModelInfer", "ModelStreamInfer"), booleans(4_000_000)))(), _SMALL_TENSOR),
+    Row("gRPC's other calls", "64 of each", grpc_calls(64, _GRPC_CALLS), _SMALL_TENSOR),
     Row("plain models", "32 batches of 100,000 rows",
         all_at_once(lambda: [tensor(400_000)] * 32), _SMALL_TENSOR),
     Row("python nodes", "64 at once",
@@ -468,15 +589,27 @@ ROWS: Final = (
         all_at_once(lambda: [chat(
             model="retrieval", messages=[{"role": "user", "content": "ab " * 349_000}])] * 16),
         chat(model="retrieval", max_tokens=3)),
-    Row("files", "8 uploads of 8 MiB",
-        all_at_once(lambda: [form(
-            "/v1/files", b"{}\n" * (8 * _MIB // 3), purpose="batch")] * 8),
-        Ask("/v1/files", method="GET")),
-    Row("batches", "64 that are refused",
-        all_at_once(lambda: [post(
-            "/v1/batches", input_file_id="file-none", endpoint="/v1/chat/completions",
-            completion_window="24h")] * 64),
-        Ask("/v1/batches", method="GET")),
+    Row("files", "8 uploads of 8 MiB, 64 questions for a file that is not there",
+        all_at_once(lambda: [
+            *[form("/v1/files", b"{}\n" * (8 * _MIB // 3), purpose="batch")] * 8,
+            *map(_get, PATHS["files"][1][1:] * 32),
+        ]), _get("/v1/files")),
+    Row("batches", "64 that are refused, 64 questions for one that is not there",
+        all_at_once(lambda: [
+            *[post("/v1/batches", input_file_id="file-none", endpoint="/v1/chat/completions",
+                   completion_window="24h")] * 64,
+            *[_get(PATHS["batches"][1][1]), post(PATHS["batches"][1][2])] * 32,
+        ]), _get("/v1/batches")),
+    Row("pages", "16 of each", all_at_once(lambda: list(map(_get, _PAGES * 16))), _SMALL_CHAT),
+    Row("followed", "64 who watch, 64 who follow",
+        all_at_once(lambda: [
+            _get("/v1/live"), post("/v1/graphs/demo/follow", next=1)] * 64), _SMALL_CHAT),
+    Row("drafts", "16 checked, 16 run, of 2,000 nodes",
+        all_at_once(lambda: [
+            post(path, text=_DRAFT) for path in PATHS["drafts"][1] for _ in range(16)
+        ]), _SMALL_CHAT),
+    Row("repository", "32 reloads, 32 of each other call",
+        all_at_once(lambda: list(map(post, PATHS["repository"][1] * 32))), _SMALL_TENSOR),
 )  # fmt: skip
 
 
@@ -613,11 +746,11 @@ def _attack(name: str, url: str, key: str, grpc_port: int, pipe: Any) -> None:
     pipe.send("ready")
     pipe.recv()
     begin = time.monotonic()
-    answers, sent, received = asyncio.run(_run(send, url, key))
-    pipe.send((answers, sent, received, time.monotonic() - begin))
+    sent = asyncio.run(_run(send, url, key))
+    pipe.send((sent, time.monotonic() - begin))
 
 
-async def _run(send: Send, url: str, key: str) -> tuple[Counter[str], int, int]:
+async def _run(send: Send, url: str, key: str) -> Sent:
     return await send(url, key)
 
 
@@ -626,9 +759,7 @@ class Measured:
     """What one row cost. Memory in MiB."""
 
     row: Row
-    answers: Mapping[str, int]
-    sent: int
-    received: int
+    sent: Sent
     seconds: float
     cpu: float
     grown: float
@@ -652,11 +783,12 @@ class Measured:
         return found
 
     def cells(self, slack: float) -> Sequence[str]:
-        answers = ", ".join(f"{count} x {what}" for what, count in sorted(self.answers.items()))
+        by_kind = sorted(self.sent.answers.items())
+        answers = ", ".join(f"{count} x {what}" for what, count in by_kind)
         return (
             self.row.task,
             self.row.what,
-            _size(self.sent),
+            _size(self.sent.bytes_in),
             answers,
             f"{self.seconds:.1f}",
             f"{self.cpu:.1f}",
@@ -706,7 +838,8 @@ def measure(row: Row, server: ServerProcess, grpc_port: int, watcher: Watcher) -
     while not here.poll():
         client.ask()
         time.sleep(0.1)
-    answers, sent, received, seconds = here.recv()
+    sent, seconds = here.recv()
+    assert sent.paths == frozenset(PATHS[row.task][1]), row.name
     client.ask()
     attacker.join()
     spent = watcher.cpu_seconds() - cpu
@@ -715,8 +848,8 @@ def measure(row: Row, server: ServerProcess, grpc_port: int, watcher: Watcher) -
     while watcher.grown(before) > MOST_LEFT and time.monotonic() < until:
         time.sleep(1.0)
     return Measured(
-        row, answers, sent, received, seconds, spent, peak - total, watcher.grown(before),
-        calm, max(client.waits), stall, client.statuses,
+        row, sent, seconds, spent, peak - total, watcher.grown(before), calm, max(client.waits),
+        stall, client.statuses,
     )  # fmt: skip
 
 
@@ -744,7 +877,8 @@ def main() -> int:
         folder = Path(place)
         keys = folder / "keys.txt"
         keys.write_text("ann\nbob\n", "utf-8")
-        words = ("--api_key_file", str(keys), "--port", "auto", "--batch_dir", str(folder / "b"))
+        words = ("--api_key_file", str(keys), "--port", "auto", "--batch_dir", str(folder / "b"),
+                 "--page_edit", "true")  # fmt: skip
         with ServerProcess(make_config(folder), *words) as server:
             grpc_port = int(server.wait_for_log(r"serves grpc://\S+:(\d+)")[1])
             _wait_until_ready(server)

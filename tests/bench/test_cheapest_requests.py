@@ -11,7 +11,21 @@ import aiohttp
 import aiohttp.test_utils
 from aiohttp import web
 
-from bench.cheapest_requests import ROWS, Ask, Measured, Row, all_at_once, post, table
+from bench.cheapest_requests import (
+    GRPC_SERVICE,
+    PATHS,
+    ROWS,
+    Ask,
+    Measured,
+    Row,
+    Sent,
+    all_at_once,
+    post,
+    table,
+)
+from calculators.kit.tasks import installed_tasks
+from protos.pool import pool
+from servers.fronts.http.routes import Endpoint, find_route
 
 SMALL = post("/v3/x", model="m")
 ROW = Row("a task", "a request", all_at_once(lambda: [SMALL]), SMALL)
@@ -19,8 +33,8 @@ ROW = Row("a task", "a request", all_at_once(lambda: [SMALL]), SMALL)
 
 def measured(**different: Any) -> Measured:
     values: dict[str, Any] = {
-        "row": ROW, "answers": {"200": 3}, "sent": 1500, "received": 9, "seconds": 1.0,
-        "cpu": 2.0, "grown": 30.0, "left": 3.0, "calm": 0.1, "wait": 0.9, "stall": 0.02,
+        "row": ROW, "sent": Sent({"200": 3}, 1500, 9, frozenset()), "seconds": 1.0, "cpu": 2.0,
+        "grown": 30.0, "left": 3.0, "calm": 0.1, "wait": 0.9, "stall": 0.02,
         "statuses": {200: 9},
     }  # fmt: skip
     return Measured(**{**values, **different})
@@ -31,13 +45,21 @@ def test_each_row_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_every_task_that_a_server_has_is_in_the_table() -> None:
-    assert {row.task for row in ROWS} >= {
-        "chat", "completions", "responses", "messages", "embeddings", "rerank", "score",
-        "moderations", "classify", "speech to text", "translations", "text to speech", "images",
-        "KServe REST", "KServe gRPC", "tokenize", "batches", "files", "plain models",
-        "python nodes", "retrieval", "guided grammars", "templates", "pictures in chats",
-    }  # fmt: skip
+def test_every_path_of_every_installed_task_is_in_the_table() -> None:
+    assert {row.task for row in ROWS} == set(PATHS)
+    tried = {(task, path.partition("?")[0]) for task, paths in PATHS.values() for path in paths}
+    for task in installed_tasks():
+        for endpoint in task.endpoints:
+            paths = {(task.name, path) for path in endpoint.paths()}
+            assert paths & tried, f"no row of {task.name} requests {endpoint.path}"
+
+
+def test_every_path_and_call_of_the_server_is_in_the_table() -> None:
+    tried = {path for task, paths in PATHS.values() if not task for path in paths}
+    routes = {route.endpoint for path in tried if (route := find_route(path)) is not None}
+    assert routes == set(Endpoint)
+    service = pool().FindServiceByName("inference.GRPCInferenceService")
+    assert {f"{GRPC_SERVICE}{method.name}" for method in service.methods} <= tried
 
 
 def test_a_row_misses_an_aim_by_its_wait_its_stall_its_memory_or_other_answers() -> None:
@@ -62,14 +84,14 @@ def test_requests_of_an_attack_are_sent_with_its_key_and_counted() -> None:
         seen[f"{request.headers['Authorization']} {(await request.json())['model']}"] += 1
         return web.Response(status=400 if seen.total() == 1 else 200, text="ok")
 
-    async def run() -> tuple[Counter[str], int, int]:
+    async def run() -> Sent:
         app = web.Application()
         app.router.add_post("/v3/x", answer)
         async with aiohttp.test_utils.TestServer(app) as server:
             return await all_at_once(lambda: [SMALL] * 3)()(str(server.make_url("")), "ann")
 
-    answers, sent, received = asyncio.run(run())
-    assert (answers, received) == ({"200": 2, "400": 1}, 6)
-    assert sent == 3 * (len(SMALL.body) + len(SMALL.path))
+    sent = asyncio.run(run())
+    size = 3 * (len(SMALL.body) + len(SMALL.path))
+    assert sent == Sent({"200": 2, "400": 1}, size, 6, frozenset({"/v3/x"}))
     assert seen == {"Bearer ann m": 3}
     assert Ask("/v3/x", json.dumps({"model": "m"}).encode()) == SMALL

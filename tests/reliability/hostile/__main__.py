@@ -2,7 +2,7 @@
 
     python -m tests.reliability.hostile [--only NAME ...] [--list] [--slack 1]
 
-Serves a language model and a tensor graph, and runs one attack after the other. Meanwhile a normal
+Serves models of several tasks, and runs one attack after the other. Meanwhile a normal
 client requests short chats, answers with a new schema and inferences, and a prober requests the
 health fifty times a second. For each attack it prints the answers, the longest wait of the normal
 client, the longest stall of the server's loop, and the memory of each process. The exit code is 1
@@ -50,8 +50,9 @@ class Watched:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        words = (make_site(folder, "demo", "flowers"), "--port", "auto")
-        self.server = ServerProcess(*words, "--batch_dir", folder / "batches")
+        site = make_site(folder, "demo", "flowers", "shapes_vlm", "docs_ranker", "docs_embedder")
+        words = (site, "--port", "auto", "--batch_dir", folder / "batches")
+        self.server = ServerProcess(*words, "--max_body_size", "64M")
         try:
             self.server.__enter__()
             grpc = self.server.wait_for_log(r"serves grpc://\S+:(\d+)")[1]

@@ -5,9 +5,13 @@ A new one is a row in `REQUEST_ATTACKS`: a name, the maker of its requests, and 
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections.abc import Iterator
 from typing import Any, Final
+
+import PIL.Image
 
 from tests.process.hostile_structures import history, nested, schema
 from tests.process.http_client import CHAT, COMPLETIONS, HELLO
@@ -55,6 +59,26 @@ def _wide(letters: int, branches: int) -> dict[str, Any]:
 def _patterns(count: int, letters: int) -> dict[str, Any]:
     pattern = {"type": "string", "pattern": "a" * letters}
     return {"type": "object", "properties": {f"p{number}": pattern for number in range(count)}}
+
+
+def _pictures(*sizes: tuple[int, int]) -> Post:
+    """Return a chat with pictures of one colour, which have a few kilobytes."""
+    parts: list[dict[str, Any]] = []
+    for size in sizes:
+        file = io.BytesIO()
+        PIL.Image.new("1", size).save(file, "PNG")
+        url = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return chat(model="shapes_vlm", messages=[{"role": "user", "content": parts}])
+
+
+def _ranked() -> Post:
+    documents = ["ab " * 550] * 10_000
+    return post("/v3/rerank", {"model": "docs_ranker", "query": "Hi", "documents": documents})
+
+
+def _embedded() -> Post:
+    return post("/v3/embeddings", {"model": "docs_embedder", "input": [[5] * 500] * 2048})
 
 
 def _surrogates() -> Iterator[Post]:
@@ -265,4 +289,18 @@ REQUEST_ATTACKS: Final = (
         ),
         EITHER,
     ),
+    Attack("16 pictures of 5,000 x 5,000",
+           posts(lambda: [_pictures((5_000, 5_000))] * 16, at_once=16), EITHER, most_left=32),
+    Attack("16 pairs of pictures just below the most pixels",
+           posts(lambda: [_pictures((4_999, 5_000), (5_000, 4_999))] * 16, at_once=16), EITHER,
+           most_left=32),
+    Attack("16 pictures just above the most pixels",
+           posts(lambda: [_pictures((5_001, 5_000))] * 16, at_once=16)),
+    Attack("16 Mi characters to rank, 4 clients that leave",
+           posts(lambda: [_ranked()] * 4, leaves=True), EITHER | _LEFT, most_left=64),
+    Attack("16 Mi characters to rank, read", posts(lambda: [_ranked()] * 2), EITHER, most_left=64),
+    Attack("a million token ids to embed, 4 clients that leave",
+           posts(lambda: [_embedded()] * 4, leaves=True), EITHER | _LEFT, most_left=64),
+    Attack("a million token ids to embed, read",
+           posts(lambda: [_embedded()] * 2), EITHER, most_left=64),
 )  # fmt: skip
