@@ -7,6 +7,7 @@ OpenVINO Model Server's (``src/default_task_detector.cpp``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,8 @@ LENGTH_NAMES: Final = (
 #: Classes of language models, of which models of embeddings and rerankers are made too. Without
 #: modules.json only the name tells them apart.
 _OF_SEVERAL_TASKS: Final = frozenset({"Qwen3ForCausalLM"})
+_RANKS: Final = re.compile("re-?rank", re.IGNORECASE)
+_EMBEDS: Final = re.compile("embed", re.IGNORECASE)
 #: Classes whose names end as those of models of embeddings do.
 _OF_IMAGES: Final = frozenset({"CLIPTextModel", "InternVLChatModel", "UNet2DConditionModel"})
 _SPEECH_RECOGNIZERS: Final = frozenset(
@@ -70,13 +73,13 @@ def is_embedding_model(directory: Path) -> bool:
         return False
     names = architectures(config)
     return any(name.endswith("Model") and name not in _OF_IMAGES for name in names) or _is_called(
-        directory, "embed"
+        directory, _EMBEDS
     )
 
 
-def _is_called(directory: Path, word: str) -> bool:
-    """Return whether a model of a class of several tasks has this word in its name."""
-    if (directory / _MODULES).is_file() or word not in directory.absolute().name.lower():
+def _is_called(directory: Path, words: re.Pattern[str]) -> bool:
+    """Return whether a model of a class of several tasks has one of the words in its name."""
+    if (directory / _MODULES).is_file() or not words.search(directory.absolute().name):
         return False
     return not _OF_SEVERAL_TASKS.isdisjoint(architectures(read_model_config(directory)))
 
@@ -118,7 +121,7 @@ def is_speecht5(directory: Path) -> bool:
 
 def is_cross_encoder(directory: Path) -> bool:
     """Return whether a model gives a pair of texts one number, by its config, modules and name."""
-    if _classes_of(directory) == 1 or _is_called(directory, "rerank"):
+    if _classes_of(directory) == 1 or _is_called(directory, _RANKS):
         return True
     modules = read_json_value(directory / _MODULES, _LARGEST)
     kinds = [

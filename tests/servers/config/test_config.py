@@ -235,7 +235,7 @@ def test_a_language_model_without_a_graph_has_the_graph_of_its_task(tmp_path: Pa
     assert 'calculator: "HttpLLMCalculator"' in entry.graph_text
     assert 'models_path: "./"' in entry.graph_text
     # A graph of the author's own goes before.
-    make_graph(directory)
+    (directory / "graph.pbtxt").write_text("")
     assert read(tmp_path, {"model_config_list": [{"config": {"name": "lm"}}]}).graphs[0] != entry
 
 
