@@ -1,10 +1,11 @@
 """Figures of the house: how many rooms, modules and names there are, and how far a request walks.
 
-    python -m bench.house [--static]
+    python -m bench.house [--static] [--functions]
 
 Prints the table of ``docs/map.md``. What stands in the files is counted from their syntax, in a
 second; the path of a request, and what a start imports, from servers that run (left out with
-``--static``). None of the figures depends on the machine.
+``--static``). None of the figures depends on the machine. ``--functions`` lists the functions of a
+request, in the order of their first calls, each with its count of calls.
 
 A request's path: all files and functions of the product that run, in the server and in the
 processes of its model, for each of four requests when five like them have been answered before.
@@ -30,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bench.machine import DEMO, ROOT, JsonClient, ServerProcess, children, head, row
 
@@ -279,13 +280,21 @@ def _lines_of(node: ast.stmt) -> Iterator[int]:
     yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
+class Function(NamedTuple):
+    """A function by the path of its file and its qualified name."""
+
+    file: str
+    name: str
+
+
 #: Put first on the path of a server: every process of it counts the code that it runs.
 _COUNTING: Final = '''
 import json, os, signal, sys, threading
-seen = set()
+seen = {}
 def count(frame, event, _):
     if event == "call":
-        seen.add(frame.f_code)
+        code = frame.f_code
+        seen[code] = seen.get(code, 0) + 1
 def toggle(*_):
     """Forget what ran, or write it."""
     place = os.environ["GRAPHRT_COUNTED"]
@@ -294,7 +303,7 @@ def toggle(*_):
         name = "begun"
     else:
         name = "ran"
-    found = sorted({(c.co_filename, c.co_qualname) for c in tuple(seen)})
+    found = [(c.co_filename, c.co_qualname, calls) for c, calls in list(seen.items())]
     path = os.path.join(place, f"{name}.{os.getpid()}")
     with open(path + ".new", "w") as file:
         json.dump(found, file)
@@ -305,8 +314,12 @@ sys.setprofile(count)
 '''
 
 
-def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many files and functions of the product a warm request runs through."""
+def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> dict[Function, int]:
+    """Return the functions of the product that a warm request runs, each with its calls.
+
+    They come by process, the server first, in the order of their first calls. The calls are those
+    of the last request: a function that several processes run has the sum of theirs.
+    """
     with tempfile.TemporaryDirectory() as place:
         Path(place, "sitecustomize.py").write_text(_COUNTING, encoding="utf-8")
         paths = (place, os.environ.get("PYTHONPATH", str(ROOT)))
@@ -319,7 +332,7 @@ def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[
             for _ in range(5):
                 client.send(path, sent)
             pids = _descendants(server.pids["server"])
-            rounds: list[set[tuple[str, str]]] = []
+            rounds: list[Counter[Function]] = []
             for _ in range(_ROUNDS):
                 Path(place, "begin").touch()
                 _signal(pids, Path(place), "begun")
@@ -329,24 +342,23 @@ def path_of_a_request(model: Path, path: str, body: Mapping[str, Any]) -> tuple[
                 for each in Path(place).glob("*.*"):
                     if each.suffix[1:].isdecimal():
                         each.unlink()
-            # Timers of the server fall into some requests, and not into all.
-            ran = set.intersection(*rounds)
-    found = {
-        (file, function)
-        for file, function in ran
-        if file.startswith(tuple(f"{ROOT / package}/" for package in PACKAGES))
-        and not function.startswith("<")
+    # Timers of the server fall into some requests, and not into all.
+    return {
+        function: calls
+        for function, calls in rounds[-1].items()
+        if all(function in ran for ran in rounds)
+        and function.file.startswith(tuple(f"{ROOT / package}/" for package in PACKAGES))
+        and not function.name.startswith("<")
     }
-    return len({file for file, _ in found}), len(found)
 
 
 def _descendants(pid: int) -> list[int]:
     return [pid, *(found for child in children(pid) for found in _descendants(child))]
 
 
-def _signal(pids: list[int], place: Path, name: str) -> set[tuple[str, str]]:
+def _signal(pids: list[int], place: Path, name: str) -> Counter[Function]:
     """Ask processes for what they ran, and wait until each has written it."""
-    found: set[tuple[str, str]] = set()
+    found = Counter[Function]()
     for pid in pids:
         os.kill(pid, signal.SIGUSR2)
     for pid in pids:
@@ -356,7 +368,8 @@ def _signal(pids: list[int], place: Path, name: str) -> set[tuple[str, str]]:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"process {pid} does not answer")
             time.sleep(0.01)
-        found.update((file, function) for file, function in json.loads(path.read_text()))
+        for file, function, calls in json.loads(path.read_text()):
+            found[Function(file, function)] += calls
     return found
 
 
@@ -463,16 +476,20 @@ def static_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
     ]
 
 
-def running_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
-    """Return the figures of servers that run."""
-    chat = path_of_a_request(DEMO, "/v3/chat/completions", _CHAT)
-    embeddings = path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"})
+def running_rows(modules: Mapping[str, Module], is_listed: bool) -> list[tuple[str, str]]:
+    """Return the figures of servers that run; list the functions of their requests if wanted."""
+    paths = {
+        "a streamed chat": path_of_a_request(DEMO, "/v3/chat/completions", _CHAT),
+        "embeddings": path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"}),
+    }
+    for name, functions in paths.items() if is_listed else ():
+        print(f"functions of {name}, with their calls:")
+        for function, calls in functions.items():
+            print(f"{calls:6} {Path(function.file).relative_to(ROOT)} {function.name}")
+    counted = [f"{len({at.file for at in ran})} and {len(ran)}" for ran in paths.values()]
     processes = len(processes_of_models(modules))
     return [
-        (
-            "files and functions of a warm streamed chat; of embeddings",
-            f"{chat[0]} and {chat[1]}; {embeddings[0]} and {embeddings[1]}",
-        ),
+        ("files and functions of a warm streamed chat; of embeddings", "; ".join(counted)),
         ("modules that `graphrt serve demo` imports", str(modules_of_a_start())),
         (
             f"of {processes} kinds of processes, those with `graph_runtime`",
@@ -484,11 +501,15 @@ def running_rows(modules: Mapping[str, Module]) -> list[tuple[str, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--static", action="store_true", help="only what stands in the files")
+    parser.add_argument("--functions", action="store_true", help="list those of two requests")
     parser.add_argument("--names", action="store_true", help="list the names of classes too")
     arguments = parser.parse_args()
     modules = read_modules()
+    rows = static_rows(modules)
+    if not arguments.static:
+        rows += running_rows(modules, arguments.functions)
     print(*head("figure", ""), sep="\n")
-    for figure in static_rows(modules) + ([] if arguments.static else running_rows(modules)):
+    for figure in rows:
         print(row(*figure))
     if arguments.names:
         for name, places in names_with_several_meanings(modules).items():
