@@ -679,7 +679,8 @@ def identity_of_peer(address: str, port: str) -> ClientIdentity:
 
     ``address``: "" if unknown; ``port``: the peer's, which distinguishes its connections.
     """
-    return ClientIdentity(_network(address), f"{address} {port}" if port else "")
+    name = _network(address) if ":" in address else address
+    return ClientIdentity(name, f"{address} {port}" if port else "")
 
 
 def _matches(path: str, route: str) -> bool:
@@ -687,9 +688,7 @@ def _matches(path: str, route: str) -> bool:
 
 
 def _network(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address, which one client usually owns."""
-    if ":" not in address:
-        return address
+    """Return the /64 network of an IPv6 address, which one client usually owns."""
     try:
         return str(ip_network((address.partition("%")[0], 64), strict=False))
     except ValueError:

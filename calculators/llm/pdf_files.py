@@ -59,6 +59,8 @@ async def with_documents(payload: HttpPayload) -> HttpPayload:
     body = payload.parsed_json
     if not isinstance(body, dict):
         return payload
+    if next(_holders(body, (), 0), None) is None:
+        return payload
     if payload.documents is not None:
         body = await _with_named(body, payload.documents)
     found = [each for steps, holder in _holders(body, (), 0) for each in _pdf_of(steps, holder)]

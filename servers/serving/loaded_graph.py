@@ -362,11 +362,11 @@ class LoadedGraph:
                 await graph.run_once_async(packets, self._side_packets)
             except BaseException:
                 await end_run(graph)
+                self._ended(graph)
                 raise
             finally:
                 if answers is not None:
                     answers.flush()
-                self._ended(graph)
             if reason := graph.silence(self.response_stream):
                 times = graph.silence(self.response_stream, shows_times=True)
                 raise no_answer(self._name, reason, times)
@@ -411,11 +411,12 @@ class LoadedGraph:
             return await self._text_model.infer(request, client)
         with self.users:
             graph = self._new_graph(current_record())
+            side_packets = self._side_packets_of(request)
             try:
-                side_packets = self._side_packets_of(request)
                 return await infer_once(graph, self._interface, request, side_packets)
-            finally:
+            except BaseException:
                 self._ended(graph)
+                raise
 
     @asynccontextmanager
     async def open_stream(
@@ -470,7 +471,7 @@ class LoadedGraph:
     # Runs -----------------------------------------------------------------------------------------
 
     def _ended(self, graph: CalculatorGraph) -> None:
-        """End a request. Its run still counts if it has not ended."""
+        """End a request whose run was cancelled. The run still counts if it has not ended."""
         ending = ending_of(graph)
         if ending is not None:
             self._give_up(graph, ending)

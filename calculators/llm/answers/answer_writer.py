@@ -142,7 +142,11 @@ class DeltaWriter(Struct, eq=False):
                     written += self._begin(item)
                 case Ended(usage):
                     self.is_done = True
-                    written += self._end(usage)
+                    writer = self.writer
+                    if writer is not None and self.choices is not None:
+                        written += writer.whole(self.choices, usage)
+                    elif writer is not None:
+                        written += writer.end(usage)
                 case Failed():
                     written += self._fail(item)
                 case ToolCalled() | ToolRan() if item.server in self.servers:
@@ -245,14 +249,6 @@ class DeltaWriter(Struct, eq=False):
             self.choices[item.choice].events.append(item)
             return ""
         return written + self.writer.tool(item)
-
-    def _end(self, usage: Usage) -> str:
-        writer = self.writer
-        if writer is None:
-            return ""
-        if self.choices is not None:
-            return writer.whole(self.choices, usage)
-        return writer.end(usage)
 
     def _fail(self, failed: Failed) -> str:
         self.is_done = True

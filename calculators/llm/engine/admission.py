@@ -315,12 +315,17 @@ class Admission(OuterPipeline):
                 request, is_short = _fitted(request, self._cache, prompt, beams)
                 answer = request.settings.max_new_tokens
                 need = self._cache.need(prompt, _ENDLESS if answer is None else answer, beams)
+        # Samples of one answer share a group: the first sample of everybody comes before anybody's
+        # second.
+        rank = self._of_group[request.group]
+        if request.client.connection:
+            rank = max(rank, self._of_connection[request.client])
         answer = request.settings.max_new_tokens
         asks_little = answer is not None and answer <= _SHORT_ANSWER
         return _AdmittedRequest(
             next(self._numbers),
             request.client,
-            self._rank(request) + beams + (0.0 if asks_little else 0.5),
+            rank + beams + (0.0 if asks_little else 0.5),
             request,
             beams,
             _STEPS_AHEAD * self._step_tokens if request.images else prompt,
@@ -329,14 +334,6 @@ class Admission(OuterPipeline):
             is_short,
             asks_little,
         )
-
-    def _rank(self, request: Add) -> int:
-        # Samples of one answer share a group: the first sample of everybody comes before anybody's
-        # second.
-        rank = self._of_group[request.group]
-        if request.client.connection:
-            rank = max(rank, self._of_connection[request.client])
-        return rank
 
     def _cost(self, work: _AdmittedRequest) -> float:
         """Return the parts of a step's budget that a request takes, in places."""

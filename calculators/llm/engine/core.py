@@ -136,7 +136,7 @@ class GuidedRequests:
             if self._thread.is_alive():
                 return [], []
             self._thread = None
-        failed = self._failed()
+        failed = [] if self._failure is None else self._refused_by(*self._failure)
         ready: list[Add] = []
         while self._waiting:
             grammar = self._next()
@@ -170,10 +170,8 @@ class GuidedRequests:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _failed(self) -> list[FailedGeneration]:
-        if self._failure is None:
-            return []
-        (broken, reason), self._failure = self._failure, None
+    def _refused_by(self, broken: Grammar, reason: str) -> list[FailedGeneration]:
+        self._failure = None
         failed = [
             FailedGeneration(request.request_id, f"the grammar cannot be used: {reason}")
             for request, grammar in self._waiting

@@ -173,6 +173,9 @@ def parse_chat_request(
             custom = tuple(each for each in body.get("tools") or () if each.get("type") == "custom")
     messages = _read_messages(body.get("messages"), limits)
     images = _images_of(messages, limits)
+    is_excluded = "reasoning" in body and fields.boolean(
+        body["reasoning"], "exclude", "reasoning.exclude"
+    )
     return ChatRequest(
         **structs.asdict(generation),
         tools=tools,
@@ -183,13 +186,8 @@ def parse_chat_request(
         images=images,
         custom_tools=custom,
         has_functions=has_functions,
-        shows_thinking=body.get("include_reasoning", True) and not _excludes_reasoning(body),
+        shows_thinking=body.get("include_reasoning", True) and not is_excluded,
     )
-
-
-def _excludes_reasoning(body: Mapping[str, Any]) -> bool:
-    reasoning = body.get("reasoning", {})
-    return fields.boolean(reasoning, "exclude", "reasoning.exclude") is True
 
 
 def _template_of(body: Mapping[str, Any]) -> TemplateArguments:

@@ -52,7 +52,14 @@ _SMALLEST: Final = np.float32(1e-12)
 
 
 def finish(values: Floats, dimensions: int | None, *, normalizes: bool) -> Floats:
-    """Keep the first ``dimensions`` numbers of each row, and scale the rows to length 1."""
+    """Keep the first ``dimensions`` numbers of each row, and scale the rows to length 1.
+
+    Raises:
+        RequestError: INTERNAL, a number is not finite.
+    """
+    if not np.isfinite(values).all():
+        _log.error("the model's output has numbers that are not finite")
+        raise RequestError("the model's output has numbers that are not finite", code=Code.INTERNAL)
     if dimensions is not None:
         values = values[:, :dimensions]
     if normalizes:
@@ -330,7 +337,7 @@ class EmbeddingsServable(TextServable[EmbeddingsOptions]):
         normalizes = options.normalizes if request.normalizes is None else request.normalizes
 
         def written() -> bytes:
-            vectors = self._finished(outputs.values, request.dimensions, normalizes=normalizes)
+            vectors = finish(outputs.values, request.dimensions, normalizes=normalizes)
             return write(Answered(request, vectors, sum(outputs.tokens)))
 
         return await off_loop(outputs.values.size, written)
@@ -359,21 +366,13 @@ class EmbeddingsServable(TextServable[EmbeddingsOptions]):
             characters=sum(map(len, texts)),
             param="texts",
         )
-        vectors = self._finished(outputs.values, None, normalizes=options.normalizes)
+        vectors = finish(outputs.values, None, normalizes=options.normalizes)
         return Embedded(vectors, sum(outputs.tokens))
 
     def prompt(self, use: str) -> str:
         """Return the text that is put before texts of a use, "" for none; see `embed`."""
         options = self._options
         return find_prompt({"input_type": use}, options.prompts, options.default_prompt)
-
-    def _finished(self, values: Floats, dimensions: int | None, *, normalizes: bool) -> Floats:
-        if not np.isfinite(values).all():
-            _log.error("the model's output has numbers that are not finite")
-            raise RequestError(
-                "the model's output has numbers that are not finite", code=Code.INTERNAL
-            )
-        return finish(values, dimensions, normalizes=normalizes)
 
     def _cut(self, truncation: Truncation) -> Cut:
         cuts = self._options.truncates if truncation.cuts is None else truncation.cuts

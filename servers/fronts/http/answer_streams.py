@@ -71,6 +71,9 @@ class AnswerStream(ABC):
 
     The head waits for the first bytes, so an error before them has its own status. After ``end`` or
     ``fail``, and when the client is gone, nothing is written.
+
+    Attributes:
+        has_started: the client has been sent a status.
     """
 
     __slots__ = (
@@ -78,7 +81,6 @@ class AnswerStream(ABC):
         "_ended",
         "_ending",
         "_fields",
-        "_has_started",
         "_headers",
         "_held",
         "_is_chunked",
@@ -87,6 +89,7 @@ class AnswerStream(ABC):
         "_loop",
         "_record",
         "_written_at",
+        "has_started",
     )
 
     def __init__(
@@ -116,18 +119,13 @@ class AnswerStream(ABC):
         self._fields = {**fields, "Transfer-Encoding": "chunked"} if is_chunked else fields
         self._headers = headers
         self._keeps_alive = keeps_alive
-        self._has_started = False
+        self.has_started = False
         self._ended = False
         self._last = b""
         self._ending = ending
         #: The last piece, framed, for a turn of the loop.
         self._held = b""
         self._written_at = self._loop.time()
-
-    @property
-    def has_started(self) -> bool:
-        """Return whether the client has been sent a status."""
-        return self._has_started
 
     def emit(self, packet: str | bytes) -> None:
         """Send a piece, unchanged. Must be called on the event loop."""
@@ -136,7 +134,7 @@ class AnswerStream(ABC):
             return
         self._last = data
         self._written_at = self._loop.time()
-        if self._has_started and self._is_chunked:
+        if self.has_started and self._is_chunked:
             # Written here and not by `_framed`: this line runs for every event of every stream.
             chunk = b"%x\r\n%b\r\n" % (len(data), data)
         else:
@@ -165,7 +163,7 @@ class AnswerStream(ABC):
         if self._ended:
             return
         self._ended = True
-        if not self._has_started:
+        if not self.has_started:
             self._send(b"")  # there was no piece at all; an empty chunk is the last one
             return
         end, self._held = self._held, b""
@@ -198,8 +196,8 @@ class AnswerStream(ABC):
         """Return a piece as it is sent: as a chunk, and the first one after the head."""
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
-        if not self._has_started:
-            self._has_started = True
+        if not self.has_started:
+            self.has_started = True
             headers = self._headers
             if self._record.warnings:
                 headers = with_warnings(headers, self._record.warnings)

@@ -81,6 +81,12 @@ class Connections:
     ) -> None:
         self._manager = manager
         self._settings = settings
+        # Seconds between two checks of all connections, by the shortest of the time limits.
+        limits = (
+            *(settings.header_seconds, settings.stall_seconds),
+            *(settings.linger_seconds, settings.ping_seconds),
+        )
+        self._watch_seconds = min(1.0, min(limits) / 4)
         self._loop = loop
         self._open: set[HttpConnection] = set()
         self._refused: set[RefusedConnection] = set()
@@ -120,7 +126,7 @@ class Connections:
         self._open.add(connection)
         self._all_closed.clear()
         if self._timer is None:
-            self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
+            self._timer = self._loop.call_later(self._watch_seconds, self._watch)
 
     def _discard(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
@@ -129,7 +135,7 @@ class Connections:
             self.stop_watching()
 
     def _watch(self) -> None:
-        self._timer = self._loop.call_later(self._settings.watch_seconds, self._watch)
+        self._timer = self._loop.call_later(self._watch_seconds, self._watch)
         now = self._loop.time()
         for connection in self.all():
             connection.watch(now)

@@ -297,7 +297,8 @@ class GraphRequests:
         del body, value, form, members, payload, stream
         try:
             try:
-                await self._run(model, method, left, answer.emit)
+                servable = await self._data_plane.resolve(model, method)
+                await servable.answer(left.pop(), answer.emit)
             except asyncio.CancelledError as cancellation:
                 raise exchange.reason_of(cancellation) from None
         except Exception as raised:
@@ -325,9 +326,12 @@ class GraphRequests:
         self._sockets += 1
         try:
             stream = MessageStream(exchange, self._settings)
-            payload = self._payload(exchange, b"", None, None, stream)
-            run = partial(self._run, model, Method.STREAM, [payload])
-            del payload
+            left = [self._payload(exchange, b"", None, None, stream)]
+
+            async def run(emit: Callable[[ResponsePacket], None]) -> None:
+                servable = await self._data_plane.resolve(model, Method.STREAM)
+                await servable.answer(left.pop(), emit)
+
             return await stream.answer(run)
         finally:
             self._sockets -= 1
@@ -424,17 +428,6 @@ class GraphRequests:
             # 0048).
             weakref.finalize(payload, exchange.hold.release)
         return payload
-
-    async def _run(
-        self,
-        model: str,
-        method: Method,
-        payload: list[HttpPayload],
-        emit: Callable[[ResponsePacket], None],
-    ) -> None:
-        """Run the graph once, with the only payload of a list."""
-        servable = await self._data_plane.resolve(model, method)
-        await servable.answer(payload.pop(), emit)
 
 
 def _query_members(request: web.BaseRequest) -> dict[str, Any]:

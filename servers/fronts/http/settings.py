@@ -91,9 +91,3 @@ class HttpSettings(HttpOptions):
     page: PageSettings = field(default_factory=PageSettings)
     families: FamilySettings = field(default_factory=FamilySettings)
     batch_store: BatchStore | None = None
-
-    @property
-    def watch_seconds(self) -> float:
-        """Seconds between two checks of all connections, by the shortest of the time limits."""
-        limits = (self.header_seconds, self.stall_seconds, self.linger_seconds, self.ping_seconds)
-        return min(1.0, min(limits) / 4)

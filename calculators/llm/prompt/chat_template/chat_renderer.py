@@ -137,42 +137,33 @@ def prepare_history(
     """Return the messages for `ChatTemplate.render`. Media parts were replaced before."""
     prepared = []
     for message in messages:
-        message = empty_content_to_none(message)
-        message = without_empty_tool_calls(message)
-        message = with_joined_text(message)
+        made = dict(message)
+        parts = made.get("content")
+        if parts == []:
+            made["content"] = None
+        elif isinstance(parts, list) and all(map(_is_text, parts)):
+            made["content"] = _joined_text(parts)
+        if made.get("tool_calls") == []:
+            # Templates that look at the first call would fail.
+            del made["tool_calls"]
         if analysis is not None:
-            message = adapted(message, analysis)
-        prepared.append(dict(message))
+            _adapt(made, analysis)
+        prepared.append(made)
     return prepared
 
 
-def empty_content_to_none(message: Message) -> Message:
-    """Replace an empty list of parts by None."""
-    return {**message, "content": None} if message.get("content") == [] else message
-
-
-def without_empty_tool_calls(message: Message) -> Message:
-    """Drop an empty list of calls: templates that look at the first call would fail."""
-    if message.get("tool_calls") != []:
-        return message
-    return {name: value for name, value in message.items() if name != "tool_calls"}
-
-
-def with_joined_text(message: Message) -> Message:
-    """Join a list of nothing but text parts to one text.
+def _joined_text(parts: Sequence[Mapping[str, str]]) -> str:
+    """Join parts that are all texts.
 
     Texts follow each other as in other servers, without anything between them. The tag of an image
     has a line of its own.
     """
-    parts = message.get("content")
-    if not isinstance(parts, list) or not all(map(_is_text, parts)):
-        return message
     joined: list[str] = []
     for text in filter(None, (part["text"] for part in parts)):
         if joined and (is_tag(text) or is_tag(joined[-1])):
             joined.append("\n")
         joined.append(text)
-    return {**message, "content": "".join(joined)}
+    return "".join(joined)
 
 
 def _is_text(part: Any) -> bool:
@@ -181,15 +172,14 @@ def _is_text(part: Any) -> bool:
     )
 
 
-def adapted(message: Message, analysis: TemplateAnalysis) -> Message:
+def _adapt(message: dict[str, Any], analysis: TemplateAnalysis) -> None:
     """Put arguments and reasoning where this template looks for them."""
     calls = message.get("tool_calls")
     if isinstance(calls, list):
-        message = {**message, "tool_calls": [_with_arguments(call, analysis) for call in calls]}
+        message["tool_calls"] = [_with_arguments(call, analysis) for call in calls]
     field = analysis.misnamed_reasoning_field
     if field and "reasoning_content" in message and not _excludes(analysis, message):
-        message = {**message, field: message["reasoning_content"]}
-    return message
+        message[field] = message["reasoning_content"]
 
 
 def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:

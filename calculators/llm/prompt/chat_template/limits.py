@@ -88,7 +88,11 @@ class RenderLimits:
 
 
 class Budget:
-    """The rest of one rendering's limits; methods raise `ChatTemplateError` when it is used up."""
+    """The rest of one rendering's limits; methods raise `ChatTemplateError` when it is used up.
+
+    Attributes:
+        longest: the longest text or list, in characters.
+    """
 
     __slots__ = (
         "_characters",
@@ -98,21 +102,18 @@ class Budget:
         "_seconds",
         "_ticks",
         "_work",
+        "longest",
     )
 
     def __init__(self, limits: RenderLimits, *, compiles: bool = False) -> None:
         self._limits = limits
+        self.longest = limits.output_characters
         self._work = "compiling" if compiles else "rendering"
         self._seconds = limits.compile_seconds if compiles else limits.seconds
         self._deadline = monotonic() + self._seconds
         self._processor_deadline = thread_time() + self._seconds
         self._ticks = limits.loop_ticks
         self._characters = TURNOVER * limits.output_characters
-
-    @property
-    def longest(self) -> int:
-        """The longest text or list, in characters."""
-        return self._limits.output_characters
 
     def check_time(self) -> None:
         # Time spent waiting for a processor does not count. The first clock is the cheaper one.
@@ -178,10 +179,6 @@ class Budget:
         if weight > most:
             self.allow(weight)
         return weight
-
-    def is_within(self, value: Any, most: int) -> bool:
-        """Return True if ``value``, as text, has about ``most`` characters or fewer."""
-        return _weight(value, most) <= most
 
 
 def _weight(value: Any, most: int) -> int:
@@ -512,7 +509,8 @@ def contains(budget: Budget, container: Any, item: Any) -> bool:
 
 def check_search(budget: Budget, values: Sequence[Any], item: Any) -> None:
     """Check that ``item`` may be searched among ``values``."""
-    if not budget.is_within(item, budget.longest // (len(values) + 1)):
+    most = budget.longest // (len(values) + 1)
+    if _weight(item, most) > most:
         budget.weigh(values)
 
 
@@ -526,7 +524,7 @@ def _check_pair(budget: Budget, left: Any, right: Any) -> None:
     """Check that two values may be compared; the lighter one bounds the work."""
     if type(left) in _ATOMS or type(right) in _ATOMS:
         return
-    if not budget.is_within(left, budget.longest):
+    if _weight(left, budget.longest) > budget.longest:
         budget.weigh(right)
 
 
