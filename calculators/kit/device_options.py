@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from calculators.kit.machine import has_slow_bfloat16
 from graph_runtime import ResourceError
@@ -32,7 +32,13 @@ def device_problem(device: str) -> str:
     return ""
 
 
-def read_device(target_device: str, plugin_config: str) -> tuple[str, dict[str, Any]]:
+#: The value of a property of OpenVINO.
+Property: TypeAlias = str | bool | int | float
+#: Properties by their names; ``DEVICE_PROPERTIES`` has those of each device.
+Properties: TypeAlias = dict[str, Property | dict[str, dict[str, Property]]]
+
+
+def read_device(target_device: str, plugin_config: str) -> tuple[str, Properties]:
     """Return a node's device, by default the CPU, and its properties for it.
 
     On a CPU whose bfloat16 is slow, models compute in float32 unless the properties say otherwise.
@@ -59,7 +65,7 @@ def has_no_accelerator() -> bool:
     return not any(True for each in patterns for _ in Path("/dev").glob(each))
 
 
-def read_json_properties(text: str) -> dict[str, Any]:
+def read_json_properties(text: str) -> Properties:
     """A JSON object of strings, numbers and booleans; "" is empty.
 
     ``DEVICE_PROPERTIES`` may hold an object per device. A number of streams becomes a string, as

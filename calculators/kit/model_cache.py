@@ -477,7 +477,7 @@ def hold_compiled(
         return None
 
 
-def compiling_with(properties: Mapping[str, Any], entry: CacheEntry | None) -> dict[str, Any]:
+def compiling_with(properties: Mapping[str, Any], entry: CacheEntry | None) -> dict[str, object]:
     """Return OpenVINO's properties with those that make it use an entry."""
     return {**properties, PROPERTY: str(entry.path)} if entry is not None else {**properties}
 

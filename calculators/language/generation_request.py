@@ -22,6 +22,7 @@ from msgspec import Struct
 from calculators.images.media.image import ImageReference
 from calculators.kit.requests.http_payload import ClientConnection, NoClient
 from calculators.kit.requests.request_record import RequestRecord
+from calculators.kit.requests.schema import Schema
 from calculators.language.mistakes import (
     AuthorMistake,
     check_message,
@@ -119,7 +120,7 @@ class Tools:
             object.__setattr__(self, "schema_paths", tuple(paths))
 
     @property
-    def schemas(self) -> dict[str, dict[str, Any]]:
+    def schemas(self) -> dict[str, Schema]:
         """The schemas of the parameters by the tool's name; {} for a tool without parameters.
 
         They are not checked to be JSON schemas until a grammar is made of them.

@@ -137,7 +137,7 @@ def _check_files(path: Path, shown: str) -> None:
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
 
 
-def model_length(config: dict[str, Any]) -> int | None:
+def model_length(config: Mapping[str, Any]) -> int | None:
     """Return the most tokens of prompt and answer together, by a parsed ``config.json``.
 
     None if it has no such number. Source: OpenVINO Model Server ``llm/servable_initializer.cpp``,

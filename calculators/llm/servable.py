@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
@@ -64,9 +64,9 @@ class Prompts(Protocol):
 
     async def chat(
         self,
-        messages: list[dict[str, Any]],
-        tools: list[dict[str, Any]] | None = None,
-        template_kwargs: dict[str, Any] | None = None,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template_kwargs: Mapping[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
         *,
         continues: bool = False,
@@ -421,7 +421,7 @@ class LlmServable:
 
     def chat_prompt(
         self,
-        messages: list[dict[str, Any]],
+        messages: Sequence[Mapping[str, Any]],
         images: Sequence[ImageReference],
         tools: Tools,
         template: TemplateArguments,
@@ -447,7 +447,7 @@ class LlmServable:
 
     async def chat_tokens(
         self,
-        messages: list[dict[str, Any]],
+        messages: Sequence[Mapping[str, Any]],
         images: Sequence[ImageReference],
         tools: Tools,
         template: TemplateArguments,
@@ -488,7 +488,7 @@ class LlmServable:
     async def _with_images(
         self,
         chat: Callable[..., Awaitable[Prompt]],
-        messages: list[dict[str, Any]],
+        messages: Sequence[Mapping[str, Any]],
         images: Sequence[ImageReference],
     ) -> Prompt:
         assert self._images is not None

@@ -69,7 +69,7 @@ class TextGenerationTask(Task):
 
         return TextGeneration(**options).graph(model)
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
         return PREFIXES[0] + CHAT_COMPLETIONS.path, body
 

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from graph_runtime import timestamp as ts
 from graph_runtime.packet import EMPTY
@@ -44,6 +44,13 @@ class TracedCall(NamedTuple):
     thread: int
     received: list[tuple[str, int]]
     sent: list[tuple[str, int]]
+
+
+class TraceObject(TypedDict):
+    """A trace in the Trace Event Format. Each phase of events has members of its own."""
+
+    traceEvents: list[dict[str, Any]]
+    displayTimeUnit: str
 
 
 class Tracer:
@@ -111,7 +118,7 @@ class Tracer:
             )
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> TraceObject:
         """The trace as a JSON object in the Trace Event Format; times are in microseconds."""
         pid = os.getpid()
         events: list[dict[str, Any]] = [
@@ -187,7 +194,7 @@ class _Lanes:
 
     def names(self) -> list[dict[str, Any]]:
         """Metadata events: lanes are called after their nodes and stand in their order."""
-        events: list[dict[str, Any]] = []
+        events: list[dict[str, object]] = []
         for (name, calculator), ends in zip(self._nodes, self._ends, strict=True):
             label = name if name == calculator else f"{name} ({calculator})"
             for number, (lane, _) in enumerate(ends):

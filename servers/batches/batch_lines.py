@@ -291,7 +291,7 @@ def _request_of(line: InputLine, endpoint: str) -> BatchRequest:
     return BatchRequest(custom_id, url, body, model)
 
 
-def error_body(message: str, param: str | None, code: str | None) -> dict[str, Any]:
+def error_body(message: str, param: str | None, code: str | None) -> dict[str, object]:
     """Return OpenAI's error object for a line."""
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     return {"error": error}

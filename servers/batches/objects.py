@@ -268,9 +268,9 @@ class StoredFile(Struct, frozen=True, kw_only=True):
     created_at: int
     expires_at: int | None = None
 
-    def to_object(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, object]:
         """Return OpenAI's ``file`` object."""
-        shown: dict[str, Any] = {
+        return {
             "id": self.id,
             "object": "file",
             "bytes": self.size,
@@ -281,7 +281,6 @@ class StoredFile(Struct, frozen=True, kw_only=True):
             "status_details": None,
             "expires_at": self.expires_at,
         }
-        return shown
 
 
 class BatchError(Struct, frozen=True, kw_only=True):
@@ -292,7 +291,7 @@ class BatchError(Struct, frozen=True, kw_only=True):
     line: int | None = None
     param: str | None = None
 
-    def to_object(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, object]:
         return {
             "code": self.code,
             "line": self.line,
@@ -309,7 +308,7 @@ class TokenUsage(Struct, frozen=True):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
 
-    def to_object(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, object]:
         """Return the ``usage`` of OpenAI's ``batch`` object."""
         return {
             "input_tokens": self.input_tokens,
@@ -370,7 +369,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     def is_finished(self) -> bool:
         return self.status not in UNFINISHED
 
-    def to_object(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, object]:
         """Return OpenAI's ``batch`` object."""
         errors = None
         if self.errors:

@@ -105,7 +105,7 @@ def damaged_record(columns: Sequence[str]) -> BatchError:
     return BatchError(code="damaged_record", message=text)
 
 
-def row_of(batch: Batch) -> dict[str, Any]:
+def row_of(batch: Batch) -> dict[str, object]:
     """Return the columns of a batch."""
     values = {name: getattr(batch, name) for name in _BATCH_TYPES}
     values.update(msgspec.structs.asdict(batch.usage))

@@ -302,7 +302,7 @@ class ChatConversation:
         while self.messages and self.messages.pop()["role"] != "user":
             pass
 
-    def body(self, model: str, **options: Any) -> dict[str, Any]:
+    def body(self, model: str, **options: Any) -> dict[str, object]:
         """Return the request for the next answer; options that are None are left out."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         body: dict[str, Any] = {

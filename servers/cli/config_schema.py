@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from calculators.kit.requests.schema import Schema
 from servers.config.server_config import (
     CONFIG,
     CONFIG_KEYS,
@@ -41,7 +42,7 @@ def key_texts() -> dict[str, dict[str, str]]:
     }
 
 
-def config_schema() -> dict[str, Any]:
+def config_schema() -> Schema:
     """Return the schema, with the texts of the reference as descriptions."""
     made = CONFIG.json_schema()
     lists = made["properties"]

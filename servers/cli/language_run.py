@@ -153,7 +153,7 @@ _HIDDEN: Final = frozenset({"request", "stop", "prompt_ids"})
 _WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def delta_fields(item: Delta) -> dict[str, Any]:
+def delta_fields(item: Delta) -> dict[str, object]:
     """Return an item of `Deltas` as a JSON object: ``kind``, and its members.
 
     Members with their usual value are left out, and so is the request, which has the prompt.

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 #: Seconds between two lines where standard error is not a terminal.
 _PERIOD: Final = 10.0
@@ -48,7 +48,7 @@ class JsonLines:
         self._stream = stream
         self.is_broken = False
 
-    def write(self, fields: dict[str, Any] | None) -> None:
+    def write(self, fields: dict[str, object] | None) -> None:
         """Write one line, null for None, as UTF-8. Lone surrogates are escaped."""
         try:
             line = json.dumps(fields, ensure_ascii=False).encode()

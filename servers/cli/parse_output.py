@@ -135,7 +135,7 @@ class _Deltas:
     def __init__(self) -> None:
         self._calls = 0
 
-    def of(self, events: Iterable[OutputEvent]) -> dict[str, Any] | None:
+    def of(self, events: Iterable[OutputEvent]) -> dict[str, object] | None:
         """Return the delta of these events; None if it would be empty."""
         delta: dict[str, Any] = {}
         for event in events:

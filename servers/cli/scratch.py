@@ -226,7 +226,7 @@ def run_text(body: DraftRun, registry: Registry, seconds: float) -> DraftResult:
     if was_late.is_set():
         result.state, result.hint = "stopped", ""
         result.error = f"the run took longer than {seconds:g} s and was stopped"
-    result.trace = tracer.to_json()
+    result.trace = dict(tracer.to_json())
     return result
 
 

@@ -434,7 +434,7 @@ def _answers_http(servable: Servable) -> bool:
     return servable.state is ServableState.AVAILABLE and servable.http_role is not None
 
 
-def _example(servable: Servable) -> tuple[str, dict[str, Any]]:
+def _example(servable: Servable) -> tuple[str, Mapping[str, object]]:
     """Return path and body of an example request, from the task of the servable's nodes."""
     role = servable.http_role
     task = find_task(role.task) if role is not None and role.task else default_task()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from graph_runtime.language.statements import DraftText, Statement
 
@@ -41,7 +41,7 @@ class Finding:
         text = text.strip().replace("\n", "\n  ")
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 

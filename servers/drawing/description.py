@@ -140,7 +140,7 @@ class GraphDescription:
     warnings: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         found = asdict(self)
         found["groups"] = [{"path": list(path), "type": kind} for path, kind in self.groups.items()]
         return {"is_valid": not self.problems, **found}

@@ -80,7 +80,7 @@ class CalculatorPage:
     input_stream_handler: str
     snippet: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         page = asdict(self)
         for table, options in zip(page["options"], self.options, strict=True):
             table["fields"] = [field._asdict() for field in options.fields]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from graph_runtime import Tracer
 from graph_runtime import timestamp as ts
-from graph_runtime.observe.tracing import TracedCall
+from graph_runtime.observe.tracing import TracedCall, TraceObject
 from servers.operations.request_log import RequestEnd
 from servers.page.events import Following, Generation, NodeCalls, RequestNow, Timeline
 
@@ -112,7 +112,7 @@ class FollowedRequests:
         found = self._find(request_id)
         return None if found is None else _timeline(request_id, found)
 
-    def perfetto(self, request_id: str) -> dict[str, Any] | None:
+    def perfetto(self, request_id: str) -> TraceObject | None:
         """Return the trace of a request in the Trace Event Format; None if it is not kept."""
         found = self._find(request_id)
         return None if found is None else found.tracer.to_json()

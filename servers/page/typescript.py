@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from calculators.kit.requests.schema import Schema
 from servers.drawing.drawing import GraphDrawing
 from servers.page.events import ANSWERS, EVENTS
 
@@ -48,7 +49,7 @@ def live_types() -> str:
     return "\n".join(parts)
 
 
-def schemas_of(roots: Iterable[type]) -> dict[str, dict[str, Any]]:
+def schemas_of(roots: Iterable[type]) -> dict[str, Schema]:
     """Return the schemas of classes, and of all that they have in them, by name."""
     _, schemas = msgspec.json.schema_components(roots, ref_template=f"{_REF}{{name}}")
     return schemas

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
+from graph_runtime.observe.tracing import TraceObject
 from servers.drawing.drawing import Direction
 from servers.page.events import Following, FollowRequest, GraphView, NodeView, Timeline
 from servers.page.feed import FASTEST_HZ, LiveFeed, LiveReader, split_focus
@@ -147,7 +148,7 @@ class PageViews:
             raise _not_followed()
         return found
 
-    async def perfetto(self, request_id: str) -> dict[str, Any]:
+    async def perfetto(self, request_id: str) -> TraceObject:
         """Return the trace of a followed request in the Trace Event Format.
 
         Raises:

@@ -13,6 +13,7 @@ from bench.house import (
     names_with_several_meanings,
     rooms_of_calculators,
     small_with_one_reader,
+    untyped_objects,
 )
 
 
@@ -37,6 +38,10 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
     assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 11_862
+
+
+def test_signatures_name_the_types_of_their_objects(modules: Mapping[str, Module]) -> None:
+    assert untyped_objects(modules) <= 40
 
 
 def test_a_family_of_models_is_one_folder_and_one_entry_point() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from calculators.images.image_generation.request_members import (
     EDIT_FILES,
@@ -30,6 +30,7 @@ from calculators.kit.tasks.operation import (
     FORM,
     JSON,
     TIMEOUT,
+    MediaType,
     Operation,
     TaskDescription,
     answer,
@@ -144,7 +145,7 @@ def describe(model: str) -> TaskDescription:
 
 
 def _operation(
-    path: str, name: str, summary: str, event: str, body: Mapping[str, Mapping[str, Any]]
+    path: str, name: str, summary: str, event: str, body: Mapping[str, MediaType]
 ) -> Operation:
     described = one_of(ref(f"{event}PartialImage"), ref(f"{event}Completed"))
     return posted(

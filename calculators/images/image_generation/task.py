@@ -329,7 +329,7 @@ class ImageGenerationTask(Task):
                 raise TaskError(str(error)) from None
         return _graph(chosen, model.models_path)
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return PREFIXES[0] + _GENERATIONS, {"model": model, "prompt": "A cat in a hat"}
 
     def recognizes(self, path: Path) -> bool:

@@ -23,10 +23,10 @@ _NAMES: Final = (
 )  # fmt: skip
 
 
-def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The messages with each image replaced by its tag; tags are numbered over all messages."""
     count = 0
-    tagged: list[dict[str, Any]] = []
+    tagged: list[Mapping[str, Any]] = []
     for message in messages:
         content = message.get("content")
         if isinstance(content, list):
@@ -38,7 +38,7 @@ def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 else:
                     parts.append(part)
             message = {**message, "content": parts}
-        tagged.append(dict(message))
+        tagged.append(message)
     return tagged
 
 

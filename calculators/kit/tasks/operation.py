@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from calculators.kit.requests.schema import Schema, const, number, one_of, record, string
 from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
@@ -25,6 +25,32 @@ MAX_TIMEOUT: Final = 1e6
 TIMEOUT: Final = number(
     "Seconds that the request may take.", exclusiveMinimum=0, maximum=MAX_TIMEOUT
 )
+
+
+#: A part of the document that stands elsewhere in it.
+Reference = TypedDict("Reference", {"$ref": str})
+
+
+class MediaExample(TypedDict):
+    """A body as an example."""
+
+    summary: str
+    value: object
+
+
+class MediaType(TypedDict):
+    """OpenAPI's media type object: a body's schema, and examples by their names."""
+
+    schema: Schema
+    examples: NotRequired[dict[str, MediaExample]]
+
+
+class OperationAnswer(TypedDict):
+    """OpenAPI's response object; ``content``: by media type."""
+
+    description: str
+    headers: Mapping[str, Reference]
+    content: NotRequired[Mapping[str, MediaType]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +79,9 @@ class Operation:
     runs_graph: bool = False
     errors: frozenset[int] = frozenset()
     parameters: tuple[str, ...] = ()
-    body: Mapping[str, Mapping[str, Any]] | None = None
+    body: Mapping[str, MediaType] | None = None
     body_is_required: bool = True
-    answers: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    answers: Mapping[int, OperationAnswer] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +102,8 @@ def posted(
     *,
     id: str,
     summary: str,
-    body: Mapping[str, Mapping[str, Any]],
-    answers: Mapping[int, Mapping[str, Any]],
+    body: Mapping[str, MediaType],
+    answers: Mapping[int, OperationAnswer],
     tag: str = "OpenAI",
     about: str = "",
 ) -> Operation:
@@ -122,17 +148,17 @@ def _camel(path: str) -> str:
 
 def answer(
     about: str,
-    content: Mapping[str, Mapping[str, Any]] | None = None,
-    headers: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+    content: Mapping[str, MediaType] | None = None,
+    headers: Mapping[str, Reference] | None = None,
+) -> OperationAnswer:
     """Return a successful answer. ``content``: OpenAPI's media type objects by media type."""
-    made: dict[str, Any] = {"description": about, "headers": {**REQUEST_ID, **(headers or {})}}
+    made: OperationAnswer = {"description": about, "headers": {**REQUEST_ID, **(headers or {})}}
     if content is not None:
-        made["content"] = {media: dict(described) for media, described in content.items()}
+        made["content"] = content
     return made
 
 
-def header_ref(name: str) -> dict[str, Any]:
+def header_ref(name: str) -> Reference:
     """Refer to a header of an answer by its name in the document."""
     return {"$ref": f"#/components/headers/{name}"}
 
@@ -141,9 +167,9 @@ def header_ref(name: str) -> dict[str, Any]:
 REQUEST_ID: Final = {"X-Request-Id": header_ref("XRequestId")}
 
 
-def media(schema: Schema, **examples: Any) -> dict[str, Any]:
+def media(schema: Schema, **examples: Any) -> MediaType:
     """Return OpenAPI's media type object. ``examples``: values by name, ``_`` for spaces."""
-    made: dict[str, Any] = {"schema": schema}
+    made: MediaType = {"schema": schema}
     if examples:
         made["examples"] = {
             name: {"summary": name.replace("_", " "), "value": value}
@@ -152,7 +178,7 @@ def media(schema: Schema, **examples: Any) -> dict[str, Any]:
     return made
 
 
-def events(about: str, schema: Schema | None = None, *, last: str = "") -> dict[str, Any]:
+def events(about: str, schema: Schema | None = None, *, last: str = "") -> MediaType:
     """Describe server-sent events by the schema of one event, as usual before OpenAPI 3.2.
 
     Args:

@@ -136,7 +136,7 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         """Return path and body of a first request to a model of this name.
 
         A value that begins with "@" is a file, and makes the body a form.

@@ -196,12 +196,12 @@ def _set_candidates(config: Any, settings: GenerationSettings) -> None:
         config.logprobs = 1
 
 
-def device_properties(device: str) -> dict[str, Any]:
+def device_properties(device: str) -> dict[str, object]:
     """Return the properties of a device that ``plugin_config`` may override."""
     return {"CPU_RUNTIME_CACHE_CAPACITY": _MOST_KERNELS} if device == "CPU" else {}
 
 
-def draft_model(settings: EngineSettings) -> dict[str, Any]:
+def draft_model(settings: EngineSettings) -> dict[str, object]:
     """Return the properties that add the draft model, if there is one; loads it.
 
     Raises:

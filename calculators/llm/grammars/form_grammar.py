@@ -350,7 +350,7 @@ class _Conversion:
         #: A form with optional reasoning has its leaves twice.
         self._leaves: dict[str, _Made] = {}
 
-    def convert(self, part: dict[str, Any]) -> _Made:
+    def convert(self, part: Format) -> _Made:
         """Add the rules of a format.
 
         Raises:
@@ -545,7 +545,7 @@ class _Conversion:
         end = self._text(mark or form.end).rule
         return _Made(rules.add(f"{begin} {content} {end}"), VALUE_START)
 
-    def schema(self, part: dict[str, Any]) -> _Made:
+    def schema(self, part: Format) -> _Made:
         """Add the rules of a JSON schema."""
         path = part["path"]
         try:
@@ -560,15 +560,15 @@ class _Conversion:
             self.notices[Notice(_located(path, place), why)] = None
         return _Made(rule, VALUE_START)
 
-    def regex(self, part: dict[str, Any]) -> _Made:
+    def regex(self, part: Format) -> _Made:
         """Add the rules of a regular expression."""
         return self._expression(part["path"], "regular expression", parse_regex, part["pattern"])
 
-    def ebnf(self, part: dict[str, Any]) -> _Made:
+    def ebnf(self, part: Format) -> _Made:
         """Add the rules of a client's grammar."""
         return self._expression(part["path"], "grammar", parse_ebnf, part["grammar"])
 
-    def choice(self, part: dict[str, Any]) -> _Made:
+    def choice(self, part: Format) -> _Made:
         """Add the rule of one of some texts."""
         text = "root ::= " + " | ".join(map(literal, dict.fromkeys(part["choices"])))
         return self.ebnf({"grammar": text, "path": part["path"]})

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from calculators.kit.requests.schema import Schema
 from calculators.language.generation_request import TextGrammar
 from calculators.llm.grammars import formats
 from calculators.llm.parsers.parser import CallForm
@@ -19,7 +20,7 @@ from calculators.llm.parsers.parser import CallForm
 Format = dict[str, Any]
 
 
-def json_schema(schema: dict[str, Any] | bool, path: str, *, is_strict: bool = False) -> Format:
+def json_schema(schema: Schema | bool, path: str, *, is_strict: bool = False) -> Format:
     """A JSON value.
 
     Args:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from calculators.kit.checkpoints.gguf import part_files
+from calculators.kit.device_options import Properties, Property
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.llm.engine.settings import (
     KINDS,
@@ -45,7 +46,7 @@ _BY_DEVICE: Final = "DEVICE_PROPERTIES"
 _DEFAULT_LONGEST: Final = 1024
 
 
-def read_max_prompt_length(plugin_config: dict[str, Any], device: str) -> int | None:
+def read_max_prompt_length(plugin_config: Properties, device: str) -> int | None:
     """Return the tokens of the longest prompt; None if the device has no limit.
 
     ``MAX_PROMPT_LEN`` is read at the top level, and among the properties of the NPU.
@@ -81,8 +82,8 @@ def read_max_prompt_length(plugin_config: dict[str, Any], device: str) -> int | 
 
 
 def with_npu_at_top(
-    plugin_config: dict[str, Any], pipeline_type: PipelineType, device: str
-) -> dict[str, Any]:
+    plugin_config: Properties, pipeline_type: PipelineType, device: str
+) -> Properties:
     """Move the properties of the NPU to the top level, where text pipelines look for them.
 
     Image pipelines look in both places, and pass the top level to the CPU too, so nothing is moved.
@@ -94,12 +95,14 @@ def with_npu_at_top(
     of_npu = _of_npu(plugin_config)
     if device != NPU or not KINDS[pipeline_type].properties_at_top or not of_npu:
         return plugin_config
-    by_device = {name: of for name, of in plugin_config[_BY_DEVICE].items() if name != NPU}
-    rest = {name: value for name, value in plugin_config.items() if name != _BY_DEVICE}
-    return {**rest, **of_npu, **({_BY_DEVICE: by_device} if by_device else {})}
+    rest = {**plugin_config}
+    by_device = rest.pop(_BY_DEVICE)
+    assert isinstance(by_device, dict)
+    others = {name: of for name, of in by_device.items() if name != NPU}
+    return {**rest, **of_npu, **({_BY_DEVICE: others} if others else {})}
 
 
-def _of_npu(plugin_config: dict[str, Any]) -> dict[str, Any]:
+def _of_npu(plugin_config: Properties) -> dict[str, Property]:
     by_device = plugin_config.get(_BY_DEVICE)
     of_npu = by_device.get(NPU) if isinstance(by_device, dict) else None
     return of_npu if isinstance(of_npu, dict) else {}

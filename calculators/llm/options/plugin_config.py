@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from calculators.kit.device_options import read_json_properties
+from calculators.kit.device_options import Properties, read_json_properties
 from calculators.llm.engine.settings import (
     CacheEviction,
     EngineSettings,
-    PluginValue,
     SparseAttention,
 )
 from graph_runtime import ResourceError
@@ -191,7 +190,7 @@ _PLAIN: Final = ("f16", "bf16", "f32", "dynamic")
 
 def read_plugin_config(
     text: str,
-) -> dict[str, PluginValue | dict[str, dict[str, PluginValue]]]:
+) -> Properties:
     """Read properties as `read_json_properties` does, and check the precision of the cache.
 
     Raises:
@@ -200,12 +199,13 @@ def read_plugin_config(
     """
     config = read_json_properties(text)
     _check_cache_precision(config)
-    for value in config.get("DEVICE_PROPERTIES", {}).values():
-        _check_cache_precision(value)
+    by_device = config.get("DEVICE_PROPERTIES")
+    for properties in by_device.values() if isinstance(by_device, dict) else ():
+        _check_cache_precision(properties)
     return config
 
 
-def read_weights_form(config: dict[str, Any], model: Path) -> str:
+def read_weights_form(config: Properties, model: Path) -> str:
     """Take the form of a GGUF file's weights out of the properties; "" leaves it to the server.
 
     With the file's own numbers (``exact``) nothing else rounds either: the inputs of products are

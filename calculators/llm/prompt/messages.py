@@ -5,7 +5,7 @@ One question at a time, each with one answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,9 +48,9 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
         call_form: the form of calls, for a template that knows no tools; None: they are left out.
     """
 
-    messages: list[dict[str, Any]]
-    tools: list[dict[str, Any]] | None = None
-    template_kwargs: dict[str, Any] = {}
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None = None
+    template_kwargs: Mapping[str, Any] = {}
     images: list[EncodedImage] = []
     continues: bool = False
     will_be_cut: bool = False

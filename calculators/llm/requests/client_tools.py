@@ -264,7 +264,7 @@ def call_forms(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, ClientCallFor
 
 def shown_tools(
     body: Mapping[str, Any], tools: Tools, more: Sequence[tuple[str, Any]] = ()
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the tools as the answer repeats them: flat, with the members that clients read.
 
     These are all tools of the request that are not left out, or only servers if no tool of the

@@ -80,7 +80,7 @@ def read_mcp_tools(body: Mapping[str, Any]) -> tuple[ToolServer, ...]:
     return _checked(servers, "tools")
 
 
-def shown_mcp_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+def shown_mcp_tool(tool: Mapping[str, Any]) -> dict[str, object]:
     """Return a tool of the type "mcp" as the answer repeats it."""
     return {
         "type": "mcp",

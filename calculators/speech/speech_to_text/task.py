@@ -105,7 +105,7 @@ class SpeechToTextTask(Task):
         own = [field("enable_word_timestamps", "true")] if chosen.enable_word_timestamps else []
         return graph_text(_GRAPH, model.models_path, chosen, own)
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return "/v3" + _TRANSCRIPTIONS, {"model": model, "file": "@speech.wav"}
 
     def recognizes(self, path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from calculators.kit.requests.members import body_schema
 from calculators.kit.requests.schema import (
@@ -22,6 +22,7 @@ from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
     TIMEOUT,
+    MediaType,
     Operation,
     TaskDescription,
     answer,
@@ -60,7 +61,7 @@ _SCHEMAS: Final[dict[str, Schema]] = {
 
 def describe(model: str) -> TaskDescription:
     """Operations and schemas. ``model``: a name for the example."""
-    sound: dict[str, dict[str, Any]] = {
+    sound: dict[str, MediaType] = {
         each.content_type: media(string(format="binary")) for each in FORMATS.values()
     }
     speech = posted(

@@ -91,7 +91,7 @@ class TextToSpeechTask(Task):
     def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
         return graph_text(_GRAPH, model.models_path, T2sTaskOptions(**options))
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return "/v3/audio/speech", {"model": model, "input": "Hello"}
 
     def recognizes(self, path: Path) -> bool:

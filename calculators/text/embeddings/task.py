@@ -94,7 +94,7 @@ class EmbeddingsTask(EncoderTask):
             own.append(field("pooling", chosen.pooling))
         return graph_text(_GRAPH, model.models_path, chosen, own)
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return "/v3/embeddings", {"model": model, "input": "Hello"}
 
     def is_model(self, directory: Path) -> bool:

@@ -255,7 +255,7 @@ COMMON_MEMBERS: Final[tuple[Member, ...]] = (
 )
 
 
-def read_cutting(body: dict[str, Any], *, chunks: int | None, truncates: bool) -> Cutting:
+def read_cutting(body: Mapping[str, Any], *, chunks: int | None, truncates: bool) -> Cutting:
     """Return the cutting that the common members of a body ask for."""
     limit = body.get("truncate_prompt_tokens")
     return Cutting(
@@ -267,7 +267,7 @@ def read_cutting(body: dict[str, Any], *, chunks: int | None, truncates: bool) -
     )
 
 
-def wants_raw_scores(body: dict[str, Any]) -> bool:
+def wants_raw_scores(body: Mapping[str, Any]) -> bool:
     """Return whether a body asks for scores as the model gives them."""
     return any(body.get(name) is False for name in ("use_activation", "activation", "softmax"))
 

@@ -71,7 +71,7 @@ class RerankTask(EncoderTask):
         own = [field("max_allowed_chunks", chosen.max_allowed_chunks)]
         return graph_text(_GRAPH, model.models_path, chosen, own)
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         body = {"model": model, "query": "Hello", "documents": ["Good morning", "A cat"]}
         return "/v3/rerank", body
 

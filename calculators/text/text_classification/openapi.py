@@ -21,6 +21,7 @@ from calculators.kit.requests.schema import (
 from calculators.kit.tasks.operation import (
     JSON,
     TIMEOUT,
+    MediaType,
     Operation,
     TaskDescription,
     answer,
@@ -141,7 +142,7 @@ def describe(model: str) -> TaskDescription:
 
 
 def _operation(
-    endpoint: str, name: str, tag: str, summary: str, body: Schema, response: str
+    endpoint: str, name: str, tag: str, summary: str, body: MediaType, response: str
 ) -> Operation:
     return posted(
         paths_of(ENDPOINTS[endpoint]),

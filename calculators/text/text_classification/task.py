@@ -53,7 +53,7 @@ class TextClassificationTask(EncoderTask):
     def graph(self, options: Mapping[str, Any], model: ModelToServe) -> str:
         return graph_text(_GRAPH, model.models_path, DeviceOptions(**options))
 
-    def example(self, model: str) -> tuple[str, dict[str, Any]]:
+    def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return "/v3/classify", {"model": model, "input": "Hello"}
 
     def is_model(self, directory: Path) -> bool:

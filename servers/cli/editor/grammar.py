@@ -71,7 +71,7 @@ MARKS: Final = (
 )  # fmt: skip
 
 
-def textmate() -> dict[str, Any]:
+def textmate() -> dict[str, object]:
     """Return the grammar as VS Code, Sublime Text and others read it."""
     return {
         "$schema": "https://raw.githubusercontent.com/martinring/tmlanguage/master/tmlanguage.json",

@@ -398,7 +398,7 @@ def _object(value: object) -> dict[str, Any]:
     return value
 
 
-def describe_model(metadata: ModelMetadata) -> dict[str, Any]:
+def describe_model(metadata: ModelMetadata) -> dict[str, object]:
     """Return the body of a model's metadata.
 
     ``optional`` marks inputs that may be left out, which KServe's protocol cannot express.

@@ -68,7 +68,7 @@ def kind_of(value: object) -> str:
             return "an object"
 
 
-def text_member(value: dict[str, Any], key: str, place: str) -> str:
+def text_member(value: Mapping[str, object], key: str, place: str) -> str:
     """Return a string; "" if it is missing or null.
 
     Raises:
@@ -82,7 +82,9 @@ def text_member(value: dict[str, Any], key: str, place: str) -> str:
     return found
 
 
-def objects_member(value: dict[str, Any], key: str, *, required: bool) -> list[dict[str, Any]]:
+def objects_member(
+    value: Mapping[str, object], key: str, *, required: bool
+) -> list[dict[str, object]]:
     """Return an array of objects; [] if it is missing or null and not ``required``.
 
     Raises:
@@ -103,7 +105,7 @@ def objects_member(value: dict[str, Any], key: str, *, required: bool) -> list[d
     return found
 
 
-def shape_member(value: dict[str, Any], place: str) -> list[int]:
+def shape_member(value: Mapping[str, object], place: str) -> list[int]:
     """Return the shape of a tensor. The numbers are not checked yet.
 
     Raises:
@@ -122,7 +124,7 @@ def shape_member(value: dict[str, Any], place: str) -> list[int]:
     return found
 
 
-def parameters_member(value: dict[str, Any], place: str) -> dict[str, Parameter]:
+def parameters_member(value: Mapping[str, object], place: str) -> dict[str, Parameter]:
     """Return the parameters in a new dictionary; {} if the member is missing or null.
 
     Raises:

@@ -20,7 +20,13 @@ from calculators.kit.requests.schema import (
     string,
 )
 from calculators.kit.tasks import ErrorForm
-from calculators.kit.tasks.operation import REQUEST_ID, TIMEOUT, header_ref
+from calculators.kit.tasks.operation import (
+    REQUEST_ID,
+    TIMEOUT,
+    OperationAnswer,
+    Reference,
+    header_ref,
+)
 from servers.fronts.http.exchange import HEADER as TIMEOUT_HEADER
 from servers.fronts.http.settings import HttpSettings
 
@@ -95,7 +101,7 @@ _ABOUT: Final = {
 }
 #: Errors before there is a path: invalid HTTP, headers that arrive too late, too many connections.
 _OF_A_CONNECTION: Final = frozenset({400, 408, 503})
-_HEADERS: Final[dict[int, dict[str, Any]]] = {
+_HEADERS: Final[dict[int, dict[str, Reference]]] = {
     401: {"WWW-Authenticate": header_ref("Authenticate")},
     405: {"Allow": header_ref("Allow")},
     429: {"Retry-After": header_ref("RetryAfter")},
@@ -103,14 +109,14 @@ _HEADERS: Final[dict[int, dict[str, Any]]] = {
 }
 
 
-def error_ref(form: ErrorForm, status: int) -> dict[str, Any]:
+def error_ref(form: ErrorForm, status: int) -> Reference:
     """Refer to the answer with an error status by its name in the document."""
     return {"$ref": f"#/components/responses/{_NAMES[form]}{status}"}
 
 
 def error_answers(
     settings: HttpSettings, reported: Collection[tuple[ErrorForm, int]]
-) -> dict[str, Any]:
+) -> dict[str, OperationAnswer]:
     """Return the answers for errors that operations can give, by their names in the document."""
     about = {
         **_ABOUT,
@@ -269,7 +275,7 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def parameter_refs(path: str, headers: tuple[str, ...]) -> list[dict[str, Any]]:
+def parameter_refs(path: str, headers: tuple[str, ...]) -> list[Reference]:
     """Return the parameters of an operation: the ones in its path, and headers."""
     names = [*_IN_PATH.findall(path), *headers, "RequestId"]
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from calculators.kit.requests.members import OTHERS_ARE_REFUSED
 from calculators.kit.requests.schema import (
@@ -31,7 +31,10 @@ from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
     TIMEOUT,
+    MediaType,
     Operation,
+    OperationAnswer,
+    Reference,
     TaskDescription,
     answer,
     events,
@@ -355,43 +358,79 @@ OF_A_BODY: Final = frozenset({413, 415})
 OF_A_GRAPH: Final = frozenset(STATUS.values())
 
 
-def operation_object(operation: Operation, suffix: str, path: str) -> dict[str, Any]:
+class RequestBody(TypedDict):
+    """OpenAPI's request body object."""
+
+    required: bool
+    content: Mapping[str, MediaType]
+
+
+class OperationObject(TypedDict):
+    """OpenAPI's operation object; ``responses``: answers, or references to them, by status."""
+
+    operationId: str
+    tags: list[str]
+    summary: str
+    description: NotRequired[str]
+    parameters: list[Reference]
+    requestBody: NotRequired[RequestBody]
+    responses: dict[str, Any]
+    security: NotRequired[list[dict[str, list[str]]]]
+
+
+class OpenApiDocument(TypedDict):
+    """The document; ``paths``: operations by path and method, in lower case."""
+
+    openapi: str
+    info: Mapping[str, object]
+    servers: list[dict[str, str]]
+    security: list[object]
+    tags: list[dict[str, str]]
+    paths: dict[str, dict[str, OperationObject]]
+    components: dict[str, Any]
+
+
+def operation_object(operation: Operation, suffix: str, path: str) -> OperationObject:
     """Return the operation at one of its paths; ``suffix``: the end of its id there."""
-    made: dict[str, Any] = {
+    made: OperationObject = {
         "operationId": operation.id + suffix,
         "tags": [operation.tag],
         "summary": operation.summary,
+        "parameters": parameter_refs(path, operation.parameters),
+        "responses": {
+            **{
+                str(status): _with_warning(answer) if operation.runs_graph else answer
+                for status, answer in sorted(operation.answers.items())
+            },
+            **{str(status): error_ref(operation.form, status) for status in all_errors(operation)},
+        },
     }
     if operation.about:
         made["description"] = operation.about
-    made["parameters"] = parameter_refs(path, operation.parameters)
     if operation.body is not None:
-        content = {media: dict(described) for media, described in operation.body.items()}
-        made["requestBody"] = {"required": operation.body_is_required, "content": content}
-    made["responses"] = {
-        **{
-            str(status): _with_warning(answer) if operation.runs_graph else dict(answer)
-            for status, answer in sorted(operation.answers.items())
-        },
-        **{str(status): error_ref(operation.form, status) for status in all_errors(operation)},
-    }
+        required = operation.body_is_required
+        made["requestBody"] = {"required": required, "content": operation.body}
     return made
 
 
-def joined(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def joined(first: OperationObject, other: OperationObject) -> OperationObject:
     """Return one operation for two that tasks have at one path; the model decides between them."""
-    made = {**other, **first, "responses": {**other["responses"], **first["responses"]}}
+    made: OperationObject = {**other, **first}
+    made["responses"] = {**other["responses"], **first["responses"]}
     if "requestBody" in other and "requestBody" in first:
         content = _joined_content(first["requestBody"]["content"], other["requestBody"]["content"])
         made["requestBody"] = {**first["requestBody"], "content": content}
     for status, described in other["responses"].items():
-        if "content" in described and "content" in first["responses"].get(status, {}):
-            content = _joined_content(first["responses"][status]["content"], described["content"])
-            made["responses"][status] = {**first["responses"][status], "content": content}
+        known = first["responses"].get(status)
+        if "content" in described and known is not None and "content" in known:
+            content = _joined_content(known["content"], described["content"])
+            made["responses"][status] = {**known, "content": content}
     return made
 
 
-def _joined_content(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _joined_content(
+    first: Mapping[str, MediaType], other: Mapping[str, MediaType]
+) -> dict[str, MediaType]:
     made = {**other, **first}
     for kind in first.keys() & other.keys():
         forms = [
@@ -408,8 +447,8 @@ def _joined_content(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[
     return made
 
 
-def _with_warning(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return {**answer, "headers": {**answer.get("headers", {}), "Warning": header_ref("Warning")}}
+def _with_warning(answer: OperationAnswer) -> OperationAnswer:
+    return {**answer, "headers": {**answer["headers"], "Warning": header_ref("Warning")}}
 
 
 def all_errors(operation: Operation) -> list[int]:
@@ -434,7 +473,7 @@ GRAPH_SCHEMAS: Final[dict[str, Schema]] = {
 
 def graph_operations() -> list[Operation]:
     """Return the operation for all other paths under the prefixes."""
-    anything: dict[str, Any] = media(ref("GraphAnswer"))
+    anything = media(ref("GraphAnswer"))
     return [
         Operation(
             method="post",
@@ -476,7 +515,7 @@ class Keys:
         self._access = access
         self.are_needed = access.keys is not None
 
-    def added_to(self, operation: dict[str, Any], path: str, form: ErrorForm) -> dict[str, Any]:
+    def added_to(self, operation: OperationObject, path: str, form: ErrorForm) -> OperationObject:
         """Return the operation, with both forms of keys and 401 if it needs a key."""
         if not self.are_needed or self._access.is_open(path):
             return operation
@@ -510,7 +549,7 @@ def openapi_document(
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -> dict[str, Any]:
+def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -> OpenApiDocument:
     """Return the document as an object."""
     keys = Keys(settings.access)
     tasks = list(_descriptions(model))
@@ -584,8 +623,8 @@ def _used_parameters(
     return {name: described for name, described in PARAMETERS.items() if name not in unused}
 
 
-def _paths(operations: list[Operation], keys: Keys) -> dict[str, Any]:
-    paths: dict[str, Any] = {}
+def _paths(operations: list[Operation], keys: Keys) -> dict[str, dict[str, OperationObject]]:
+    paths: dict[str, dict[str, OperationObject]] = {}
     for operation in operations:
         for suffix, path in operation.paths.items():
             described = keys.added_to(

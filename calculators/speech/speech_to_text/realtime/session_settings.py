@@ -89,7 +89,7 @@ def updated_as_before(settings: SessionSettings, session: Mapping[str, Any]) -> 
     )
 
 
-def described(settings: SessionSettings) -> dict[str, Any]:
+def described(settings: SessionSettings) -> dict[str, object]:
     """Return the members of a session object."""
     return {
         "type": "transcription",
@@ -106,7 +106,7 @@ def described(settings: SessionSettings) -> dict[str, Any]:
     }
 
 
-def described_as_before(settings: SessionSettings) -> dict[str, Any]:
+def described_as_before(settings: SessionSettings) -> dict[str, object]:
     """Return the members of a session object in the older form."""
     return {
         "object": "realtime.transcription_session",
