@@ -124,7 +124,8 @@ def check_templates(gguf: GgufSource) -> None:
     """
     if not gguf.templates:
         return
-    from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError
+    from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+    from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 
     for name, text in gguf.templates.items():
         key = f"tokenizer.chat_template.{name}" if name else "tokenizer.chat_template"

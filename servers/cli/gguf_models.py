@@ -26,7 +26,9 @@ from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files import cache_size_for, read_cache_shape
 from calculators.llm.model_source import check_templates
-from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from graph_runtime import LoadProgress, ResourceError
 from servers.cli.messages import CommandFailed, ProgressLine
 from servers.model_store.progress import size_text

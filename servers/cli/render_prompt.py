@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 from calculators.images.media.tags import with_tags
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.parsers.registry import UnknownParser
-from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, call_form_of
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.requests.completions_request import parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits

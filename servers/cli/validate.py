@@ -127,8 +127,7 @@ def _takes_http(entry: GraphEntry, plan: ValidatedGraph) -> bool:
         GraphConfigError: see `GraphInterface`.
     """
     # Here: graphs without tensors need no NumPy.
-    from servers.serving.graph_inference import GraphInterface
-    from servers.serving.graph_inference.graph_interface import ModelTensors
+    from servers.serving.graph_inference.graph_interface import GraphInterface, ModelTensors
 
     return GraphInterface(entry.name, plan, ModelTensors()).takes_http
 

@@ -54,16 +54,18 @@ from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
 from servers.page.feed import LiveFeed
 from servers.page.live_graph import LiveGraph, ShownGraph
-from servers.serving.graph_inference import (
-    GIVE_UP_SECONDS,
+from servers.serving.graph_inference.graph_interface import (
     VERSIONS,
     GraphInterface,
+    find_model_tensors,
+)
+from servers.serving.graph_inference.runs import (
+    GIVE_UP_SECONDS,
     GraphStream,
     LoopDelivery,
     SideParameters,
     end_run,
     ending_of,
-    find_model_tensors,
     infer_once,
     place_models,
     stuck_nodes,

@@ -26,13 +26,14 @@ from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable, make_token_table, pieces_of
 from calculators.llm.parsers.registry import reasoning_parser
-from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
 from calculators.llm.prompt.chat_template.analysis import (
     CONVERSATION,
     CONVERSATION_WITH_RESULT,
     TOOL,
 )
-from calculators.llm.prompt.chat_template.limits import RenderLimits
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, RenderLimits
 from calculators.llm.prompt.chat_template.text_guard import GuardedTokens, TextGuard, written_tokens
 from calculators.llm.prompt.messages import (
     Chat,

@@ -66,7 +66,7 @@ from servers.fronts.http.routes import (
     nothing_at,
 )
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.kserve_rest import describe_model
+from servers.fronts.kserve_rest.inference_codec import describe_model
 from servers.operations.request_log import RequestJournal, request_id_of
 from servers.page.views import PageViews
 

@@ -34,14 +34,13 @@ from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange, answer_in_events, send_whole
 from servers.fronts.http.routes import Endpoint, Route
 from servers.fronts.http.settings import HttpSettings
-from servers.fronts.kserve_rest import (
+from servers.fronts.kserve_rest.generate_codec import decode_generate, encode_generated
+from servers.fronts.kserve_rest.inference_codec import (
     LENGTH_HEADER,
     RequestLayout,
     check_load,
     check_unload,
-    decode_generate,
     decode_index,
-    encode_generated,
     encode_index,
     encode_response,
     read_layout,

@@ -5,36 +5,3 @@ value with `read_layout`, fills in the binary data, and sends the body of `encod
 inferences there are Triton's extensions ``generate`` and ``model_repository``, and the metadata of
 models.
 """
-
-from servers.fronts.kserve_rest.generate_codec import decode_generate, encode_generated
-from servers.fronts.kserve_rest.inference_codec import (
-    LENGTH_HEADER,
-    RequestLayout,
-    RestResponse,
-    check_load,
-    check_unload,
-    decode_index,
-    describe_model,
-    encode_index,
-    encode_response,
-    read_layout,
-    split_body,
-)
-from servers.fronts.kserve_rest.json_tensors import BinaryOutputs
-
-__all__ = [
-    "LENGTH_HEADER",
-    "BinaryOutputs",
-    "RequestLayout",
-    "RestResponse",
-    "check_load",
-    "check_unload",
-    "decode_generate",
-    "decode_index",
-    "describe_model",
-    "encode_generated",
-    "encode_index",
-    "encode_response",
-    "read_layout",
-    "split_body",
-]

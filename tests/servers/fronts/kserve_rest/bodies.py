@@ -8,7 +8,8 @@ from typing import Any
 
 from calculators.tensors.inference import InferRequest, Tensor
 from servers.fronts.http.body import parse_json
-from servers.fronts.kserve_rest import BinaryOutputs, read_layout, split_body
+from servers.fronts.kserve_rest.inference_codec import read_layout, split_body
+from servers.fronts.kserve_rest.json_tensors import BinaryOutputs
 
 
 @dataclass(frozen=True)

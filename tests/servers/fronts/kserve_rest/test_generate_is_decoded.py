@@ -17,7 +17,7 @@ from calculators.tensors.inference import (
     Tensor,
 )
 from servers.contract.data_plane import TensorMetadata
-from servers.fronts.kserve_rest import decode_generate, encode_generated
+from servers.fronts.kserve_rest.generate_codec import decode_generate, encode_generated
 
 ANY = TensorMetadata("x", is_optional=True)
 

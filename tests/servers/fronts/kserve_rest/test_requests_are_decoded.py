@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import CustomTensor, Datatype, Tensor, to_raw
 from servers.fronts.http.errors import HttpError
-from servers.fronts.kserve_rest import read_layout, split_body
+from servers.fronts.kserve_rest.inference_codec import read_layout, split_body
 from tests.calculators.tensors.inference.tensors import named, same, tensors
 from tests.servers.fronts.kserve_rest.bodies import one_input, read, read_value, tensors_of
 

@@ -20,7 +20,8 @@ from calculators.tensors.inference import (
     strings,
 )
 from servers.fronts.http.body import parse_json
-from servers.fronts.kserve_rest import BinaryOutputs, RestResponse, encode_response
+from servers.fronts.kserve_rest.inference_codec import RestResponse, encode_response
+from servers.fronts.kserve_rest.json_tensors import BinaryOutputs
 from tests.calculators.tensors.inference.tensors import PARAMETERS, named, same, tensors
 from tests.servers.fronts.kserve_rest.bodies import read, tensors_of
 

@@ -11,7 +11,8 @@ import resource
 import sys
 import time
 
-from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, RenderLimits
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, RenderLimits
 
 SECONDS = 0.5
 ADDRESS_SPACE = 1 << 30

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from calculators.llm.prompt.chat_template import ChatTemplate, RenderLimits
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import RenderLimits
 
 HELLO = [{"role": "user", "content": "Hello"}]
 

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.prompt.chat_template import (
-    ChatRenderer,
-    ChatTemplate,
-    TemplateAnalysis,
-    analyze,
-    analyze_source,
-)
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from tests.calculators.llm.prompt.chat_template.families.oracle import FAMILIES
 from tests.calculators.llm.prompt.chat_template.model_directories import make_model
 

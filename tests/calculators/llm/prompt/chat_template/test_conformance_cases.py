@@ -10,13 +10,9 @@ import pytest
 
 from calculators.images.media.tags import with_tags
 from calculators.llm.api.openai.responses_input import read_input
-from calculators.llm.prompt.chat_template import (
-    ChatTemplate,
-    TemplateAnalysis,
-    analyze,
-    analyze_source,
-    prepare_history,
-)
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.prompt.chat_template.chat_renderer import prepare_history
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.requests.messages import normalise_messages
 from calculators.llm.requests.request_limits import RequestLimits
 from graph_runtime import GraphError

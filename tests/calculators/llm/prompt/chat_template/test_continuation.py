@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import (
-    ChatRenderer,
-    ChatTemplate,
-    ChatTemplateError,
-)
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.requests.messages import normalise_messages
 from tests.calculators.llm.prompt.chat_template.families.oracle import BOS, EOS, FAMILIES
 

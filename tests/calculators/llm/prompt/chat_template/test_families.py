@@ -17,13 +17,10 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import (
-    ChatTemplate,
-    ChatTemplateError,
-    analyze,
-    prepare_history,
-)
-from calculators.llm.prompt.chat_template.limits import clean
+from calculators.llm.prompt.chat_template.analysis import analyze
+from calculators.llm.prompt.chat_template.chat_renderer import prepare_history
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, clean
 from calculators.llm.requests.messages import normalise_messages
 from graph_runtime import Code
 from tests.calculators.llm.prompt.chat_template.families.conversations import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import TemplateAnalysis, prepare_history
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis
+from calculators.llm.prompt.chat_template.chat_renderer import prepare_history
 
 
 def prepared(message: dict[str, Any], **analysis: Any) -> dict[str, Any]:

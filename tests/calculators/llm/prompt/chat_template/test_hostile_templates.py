@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, RenderLimits
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError, RenderLimits
 from tests.calculators.llm.prompt.chat_template import hostile_templates
 from tests.calculators.llm.prompt.chat_template.model_directories import render
 from tests.support.checkout import ROOT

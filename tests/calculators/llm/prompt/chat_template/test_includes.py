@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from tests.calculators.llm.prompt.chat_template.model_directories import HELLO, make_model, render
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from graph_runtime import Code
 from tests.calculators.llm.prompt.chat_template.model_directories import HELLO, render
 

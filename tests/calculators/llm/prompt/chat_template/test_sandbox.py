@@ -10,7 +10,7 @@ import pytest
 import calculators
 import graph_runtime
 import servers
-from calculators.llm.prompt.chat_template import ChatTemplateError
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from tests.calculators.llm.prompt.chat_template.model_directories import render
 
 

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.llm.prompt.chat_template import ChatRenderer, ChatTemplate, ChatTemplateError
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 
 #: Walks through parts, as templates of some vision models do.
 OF_PARTS: Final = (

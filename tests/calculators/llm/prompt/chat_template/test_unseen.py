@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from calculators.llm.prompt.chat_template import ChatTemplate, ChatTemplateError, UnseenParts
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
+from calculators.llm.prompt.chat_template.unseen import UnseenParts
 
 #: Accepts a system message only at the beginning, as many templates do.
 PLAIN = """

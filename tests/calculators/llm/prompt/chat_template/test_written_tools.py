@@ -9,12 +9,9 @@ import pytest
 
 from calculators.llm.parsers.names import TOOL_PARSERS
 from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.prompt.chat_template import (
-    ChatRenderer,
-    ChatTemplate,
-    ChatTemplateError,
-    call_form_of,
-)
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.parsers.said import parse
 
