@@ -482,7 +482,7 @@ def running_rows(modules: Mapping[str, Module], is_listed: bool) -> list[tuple[s
     """Return the figures of servers that run; list the functions of their requests if wanted."""
     paths = {
         "a streamed chat": path_of_a_request(DEMO, "/v3/chat/completions", _CHAT),
-        "embeddings": path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"}),
+        "an embeddings request": path_of_a_request(_EMBEDDER, "/v3/embeddings", {"input": "Hello"}),
     }
     for name, functions in paths.items() if is_listed else ():
         print(f"functions of {name}, with their calls:")

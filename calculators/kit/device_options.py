@@ -34,7 +34,7 @@ def device_problem(device: str) -> str:
 
 #: The value of a property of OpenVINO.
 Property: TypeAlias = str | bool | int | float
-#: Properties by their names; ``DEVICE_PROPERTIES`` has those of each device.
+#: Properties by their names; ``DEVICE_PROPERTIES`` has further ones for each device.
 Properties: TypeAlias = dict[str, Property | dict[str, dict[str, Property]]]
 
 
