@@ -294,7 +294,7 @@ def measure_pair(
 def run_engine(model: Model, load: Sequence[str]) -> dict[str, Any]:
     """Measure the engine without a server."""
     graph = str(model.directory / "graph.pbtxt")
-    return run_part("bench.engine", graph, *load, environment=ENVIRONMENT)
+    return run_part("bench.engine", "throughput", graph, *load, environment=ENVIRONMENT)
 
 
 def measure_engine(model: Model, load: Sequence[str]) -> Measurement:
