@@ -56,6 +56,12 @@ def above(path: str, value: float, maximum: float) -> RequestError:
     return invalid(path, f"{describe(value)} is above the maximum {maximum}")
 
 
+def check_most(path: str, count: int, of: str, most: int) -> None:
+    """Refuse more characters, texts or the like, which ``of`` names, than a request may have."""
+    if count > most:
+        raise invalid(path, f"{count} {of} are above the maximum {most}")
+
+
 def describe(value: object) -> str:
     """A JSON value for an error text: its type, and the value itself if it is short."""
     match value:

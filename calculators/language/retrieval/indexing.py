@@ -45,8 +45,8 @@ from calculators.language.retrieval.passages import (
     PassageSize,
     read_document,
 )
-from calculators.text.embeddings.request import MAX_ALL_CHARACTERS, MAX_CHARACTERS
 from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
+from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS
 from calculators.text.text_models.text_model import Outputs
 from calculators.text.text_models.text_tokenizer import Tokenize, Tokenized
 from graph_runtime import LoadProgress

@@ -42,8 +42,8 @@ from calculators.language.retrieval.index_file import (
     search_file,
 )
 from calculators.language.retrieval.index_paths import CALCULATOR, OPTIONS_TYPE
-from calculators.text.embeddings.request import MAX_CHARACTERS
 from calculators.text.embeddings.servable import EmbeddingsOptions, EmbeddingsServable
+from calculators.text.text_models.encoder_task import MAX_CHARACTERS
 from calculators.text.text_models.model_options import compiled_entry
 from graph_runtime import (
     Calculator,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from calculators.kit.requests.fields import invalid
+from calculators.kit.requests.fields import check_most, invalid
 from calculators.kit.requests.form_members import form_members
 from calculators.kit.requests.http_payload import MultipartForm, RequestError
 from calculators.kit.requests.members import (
@@ -55,8 +55,7 @@ class AnswerFormat(StrEnum):
 def _text(longest: int) -> Value:
     def check(value: Any, path: str) -> str:
         text = STRING.read(value, path)
-        if len(text) > longest:
-            raise invalid(path, f"{len(text)} characters are above the maximum {longest}")
+        check_most(path, len(text), "characters", longest)
         return text
 
     return Value(string(maxLength=longest), check)
@@ -82,8 +81,7 @@ def _times(value: Any, path: str) -> list[str]:
 def _words(value: Any, path: str) -> list[str]:
     if not isinstance(value, list):
         raise invalid(path, "expected an array of words")
-    if len(value) > _MOST_WORDS:
-        raise invalid(path, f"{len(value)} words are above the maximum {_MOST_WORDS}")
+    check_most(path, len(value), "words", _MOST_WORDS)
     each = _text(_LONGEST_WORD)
     return [each.read(text, f"{path}[{place}]") for place, text in enumerate(value)]
 

@@ -25,13 +25,7 @@ from calculators.kit.requests.members import (
     table,
 )
 from calculators.kit.requests.schema import array, flag, integer, one_of, string, word
-
-#: Texts of one request; OpenAI has the same limit.
-MAX_TEXTS: Final = 2048
-#: Characters of one text. A longer one has more tokens than models take.
-MAX_CHARACTERS: Final = 128 * 1024
-#: Characters, or token ids, of all texts of one request.
-MAX_ALL_CHARACTERS: Final = 1024 * 1024
+from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 _ID: Final = integer(minimum=0)
@@ -225,8 +219,7 @@ def read_texts(body: Mapping[str, Any], param: str) -> Texts:
         raise RequestError(f"{param} array should not be empty", param=param)
     if type(fields.whole(value[0])) is int:
         return _of_ids(param, [_read_ids(param, param, value)], is_list=False)
-    if len(value) > MAX_TEXTS:
-        raise fields.invalid(param, f"{len(value)} texts are above the maximum {MAX_TEXTS}")
+    fields.check_most(param, len(value), "texts", MAX_TEXTS)
     if isinstance(value[0], list):
         read = [_read_ids(param, f"{param}[{place}]", ids) for place, ids in enumerate(value)]
         return _of_ids(param, read, is_list=True)
@@ -282,25 +275,16 @@ def _wrong_id(param: str, path: str, value: object) -> RequestError:
 
 def _of_ids(param: str, ids: list[list[int]], *, is_list: bool) -> Texts:
     total = sum(map(len, ids))
-    if total > MAX_ALL_CHARACTERS:
-        raise fields.invalid(
-            param, f"{total} token ids in all are above the maximum {MAX_ALL_CHARACTERS}"
-        )
+    fields.check_most(param, total, "token ids in all", MAX_ALL_CHARACTERS)
     return Texts(param, [], ids, is_list, total)
 
 
 def _of_texts(param: str, texts: list[str], *, is_list: bool) -> Texts:
     for place, text in enumerate(texts):
-        if len(text) > MAX_CHARACTERS:
-            raise fields.invalid(
-                f"{param}[{place}]" if is_list else param,
-                f"{len(text)} characters are above the maximum {MAX_CHARACTERS}",
-            )
+        path = f"{param}[{place}]" if is_list else param
+        fields.check_most(path, len(text), "characters", MAX_CHARACTERS)
     total = sum(map(len, texts))
-    if total > MAX_ALL_CHARACTERS:
-        raise fields.invalid(
-            param, f"{total} characters in all are above the maximum {MAX_ALL_CHARACTERS}"
-        )
+    fields.check_most(param, total, "characters in all", MAX_ALL_CHARACTERS)
     return Texts(param, texts, [], is_list, total)
 
 

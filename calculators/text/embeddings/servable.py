@@ -33,13 +33,11 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.embeddings.encoding import Cut, Embed
 from calculators.text.embeddings.request import (
-    MAX_ALL_CHARACTERS,
-    MAX_CHARACTERS,
-    MAX_TEXTS,
     EmbeddingsRequest,
     Truncation,
     find_prompt,
 )
+from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop
 from graph_runtime import Code, NodePlan, ResourceSettings
@@ -389,8 +387,7 @@ class EmbeddingsServable(TextServable[EmbeddingsOptions]):
 
 
 def _check_size(texts: Sequence[str]) -> None:
-    if len(texts) > MAX_TEXTS:
-        raise fields.invalid("texts", f"{len(texts)} texts are above the maximum {MAX_TEXTS}")
+    fields.check_most("texts", len(texts), "texts", MAX_TEXTS)
     longest, total = max(map(len, texts)), sum(map(len, texts))
     if longest > MAX_CHARACTERS or total > MAX_ALL_CHARACTERS:
         raise fields.invalid(

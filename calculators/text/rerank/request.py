@@ -120,8 +120,7 @@ def texts_of(documents: Sequence[Any], rank_fields: Sequence[str], path: str) ->
 
 def check_text(text: str, path: str, most: int) -> None:
     """Refuse a text of more than ``most`` characters, and one that is not Unicode."""
-    if len(text) > most:
-        raise fields.invalid(path, f"{len(text)} characters are above the maximum {most}")
+    fields.check_most(path, len(text), "characters", most)
     if not text.isascii():
         try:
             text.encode()

@@ -21,13 +21,7 @@ from calculators.kit.requests.members import (
     table,
 )
 from calculators.kit.requests.schema import array, one_of, string, tagged
-
-#: Texts of one request.
-MAX_TEXTS: Final = 2048
-#: Characters of one text; a longer one would be hundreds of windows.
-MAX_CHARACTERS: Final = 128 * 1024
-#: Characters of all texts of one request.
-MAX_ALL_CHARACTERS: Final = 1024 * 1024
+from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +75,7 @@ def check_count(values: Sequence[Any], name: str) -> None:
     """Refuse an empty array, and one of too many texts."""
     if not values:
         raise fields.invalid(name, "expected at least one text, got an empty array")
-    if len(values) > MAX_TEXTS:
-        raise fields.invalid(name, f"{len(values)} texts are above the maximum {MAX_TEXTS}")
+    fields.check_most(name, len(values), "texts", MAX_TEXTS)
 
 
 def check_text(text: Any, place: str) -> None:
@@ -93,19 +86,12 @@ def check_text(text: Any, place: str) -> None:
         )
     if not isinstance(text, str):
         raise fields.wrong_type(place, "a string", text)
-    if len(text) > MAX_CHARACTERS:
-        raise fields.invalid(
-            place, f"{len(text)} characters are above the maximum {MAX_CHARACTERS}"
-        )
+    fields.check_most(place, len(text), "characters", MAX_CHARACTERS)
 
 
 def check_characters(texts: ClassifiedTexts, name: str) -> None:
     """Refuse more characters in all than a request may have."""
-    if texts.characters > MAX_ALL_CHARACTERS:
-        raise fields.invalid(
-            name,
-            f"{texts.characters} characters in all are above the maximum {MAX_ALL_CHARACTERS}",
-        )
+    fields.check_most(name, texts.characters, "characters in all", MAX_ALL_CHARACTERS)
 
 
 MODEL: Final = honoured(

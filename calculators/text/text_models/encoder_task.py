@@ -14,6 +14,13 @@ from typing import Any, Final
 from calculators.kit.tasks.model_config import has_safetensors
 from calculators.kit.tasks.task import Task
 
+#: Texts of one request; OpenAI has the same limit.
+MAX_TEXTS: Final = 2048
+#: Characters of one text. A longer one has more tokens than models take, or hundreds of windows.
+MAX_CHARACTERS: Final = 128 * 1024
+#: Characters, or token ids, of all texts of one request.
+MAX_ALL_CHARACTERS: Final = 1024 * 1024
+
 #: Names, defaults and the graph's form are OpenVINO Model Server's
 #: (``graph_export/graph_export.cpp``).
 _GRAPH: Final = """\

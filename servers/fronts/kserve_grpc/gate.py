@@ -228,7 +228,28 @@ class Gate:
                 connection.give_way(loop.time())
 
 
-class _Connection(asyncio.Protocol):
+class _Side(asyncio.Protocol):
+    """One side of a connection. While it cannot send, the other side does not read."""
+
+    _other: _Side
+    _wire: asyncio.Transport | None = None
+
+    def pause_writing(self) -> None:
+        self._other.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._other.resume_reading()
+
+    def pause_reading(self) -> None:
+        if self._wire is not None:
+            self._wire.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._wire is not None:
+            self._wire.resume_reading()
+
+
+class _Connection(_Side):
     """The client's side of a connection.
 
     Attributes:
@@ -238,8 +259,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._loop = asyncio.get_running_loop()
-        self._upstream = _Upstream(self)
-        self._wire: asyncio.Transport | None = None
+        self._other = self._upstream = _Upstream(self)
         self._name = ""
         self.client = UNKNOWN_CLIENT
         #: The beginning of a frame whose head is not whole.
@@ -302,20 +322,6 @@ class _Connection(asyncio.Protocol):
             self._forget(stream)
         while self._arrived:
             self._arrived.popleft()[2].release()
-
-    def pause_writing(self) -> None:
-        self._upstream.pause_reading()
-
-    def resume_writing(self) -> None:
-        self._upstream.resume_reading()
-
-    def pause_reading(self) -> None:
-        if self._wire is not None:
-            self._wire.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._wire is not None:
-            self._wire.resume_reading()
 
     def write(self, data: bytes) -> None:
         """Send to the client."""
@@ -558,7 +564,7 @@ class _Connection(asyncio.Protocol):
         self._add_now()
 
 
-class _Upstream(asyncio.Protocol):
+class _Upstream(_Side):
     """The side of a connection that grpcio serves.
 
     Attributes:
@@ -566,8 +572,7 @@ class _Upstream(asyncio.Protocol):
     """
 
     def __init__(self, client: _Connection) -> None:
-        self._client = client
-        self._wire: asyncio.Transport | None = None
+        self._other = self._client = client
         self.is_closed = False
         #: What the client has sent before there is a connection to grpcio.
         self._early: list[bytes] = []
@@ -591,20 +596,6 @@ class _Upstream(asyncio.Protocol):
         self._wire = None
         self.is_closed = True
         self._client.end()
-
-    def pause_writing(self) -> None:
-        self._client.pause_reading()
-
-    def resume_writing(self) -> None:
-        self._client.resume_reading()
-
-    def pause_reading(self) -> None:
-        if self._wire is not None:
-            self._wire.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._wire is not None:
-            self._wire.resume_reading()
 
     def write(self, data: bytes) -> None:
         """Send to grpcio."""

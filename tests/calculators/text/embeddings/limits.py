@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.text.embeddings import request as texts
+from calculators.text.text_models import encoder_task
 
 LIMITS: Final = (
-    f"{texts.MAX_TEXTS}; {texts.MAX_CHARACTERS >> 10} Ki; {texts.MAX_ALL_CHARACTERS >> 20} Mi",
+    f"{encoder_task.MAX_TEXTS}; {encoder_task.MAX_CHARACTERS >> 10} Ki; "
+    f"{encoder_task.MAX_ALL_CHARACTERS >> 20} Mi",
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.text.text_classification import request as classified_texts
+from calculators.text.text_models import encoder_task
 
 LIMITS: Final = (
-    f"{classified_texts.MAX_TEXTS}; {classified_texts.MAX_CHARACTERS >> 10} Ki; "
-    f"{classified_texts.MAX_ALL_CHARACTERS >> 20} Mi",
+    f"{encoder_task.MAX_TEXTS}; {encoder_task.MAX_CHARACTERS >> 10} Ki; "
+    f"{encoder_task.MAX_ALL_CHARACTERS >> 20} Mi",
 )
