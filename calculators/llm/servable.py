@@ -460,7 +460,8 @@ class LlmServable:
         Raises:
             RequestError: as in `chat_prompt`; with images also if the engine refuses the prompt.
         """
-        prompt = await self.chat_prompt(messages, images, tools, template)
+        # A prompt that is too long is counted too: agents decide by the count when to shorten it.
+        prompt = await self.chat_prompt(messages, images, tools, template, will_be_cut=not images)
         if not prompt.images:
             return prompt.token_count
         if self.engine.unfinished >= self.limits.queue:

@@ -59,7 +59,11 @@ class FaceDetection(Solution[FaceDetections]):
             {},
             {}
             if min_detection_confidence is None
-            else {f"{node}.min_score_thresh": _fraction(min_detection_confidence)},
+            else {
+                f"{node}.min_score_thresh": _fraction(
+                    "min_detection_confidence", min_detection_confidence
+                )
+            },
             is_stateless=True,
         )
 
@@ -102,6 +106,8 @@ class FaceMesh(Solution[FaceMeshes]):
             min_detection_confidence: detections with a lower score are left out.
             min_tracking_confidence: below it a face is lost, and the detector runs again.
         """
+        static_image_mode = _flag("static_image_mode", static_image_mode)
+        refine_landmarks = _flag("refine_landmarks", refine_landmarks)
         detector = (
             "facedetectionshortrangecpu__facedetectionshortrange__facedetection__"
             "TensorsToDetectionsCalculator"
@@ -117,12 +123,14 @@ class FaceMesh(Solution[FaceMeshes]):
             {
                 "num_faces": _count("max_num_faces", max_num_faces),
                 "use_prev_landmarks": not static_image_mode,
-                "with_attention": bool(refine_landmarks),
+                "with_attention": refine_landmarks,
             },
             {
-                f"{detector}.min_score_thresh": _fraction(min_detection_confidence),
+                f"{detector}.min_score_thresh": _fraction(
+                    "min_detection_confidence", min_detection_confidence
+                ),
                 "facelandmarkcpu__ThresholdingCalculator.threshold": _fraction(
-                    min_tracking_confidence
+                    "min_tracking_confidence", min_tracking_confidence
                 ),
             },
             is_stateless=static_image_mode,
@@ -172,6 +180,7 @@ class Hands(Solution[HandLandmarks]):
             min_detection_confidence: detections with a lower score are left out.
             min_tracking_confidence: below it a hand is lost, and the detector runs again.
         """
+        static_image_mode = _flag("static_image_mode", static_image_mode)
         _check_choice("model_complexity", model_complexity, (0, 1))
         super().__init__(
             "HandLandmarkTrackingCpu",
@@ -190,10 +199,10 @@ class Hands(Solution[HandLandmarks]):
             },
             {
                 "palmdetectioncpu__TensorsToDetectionsCalculator.min_score_thresh": _fraction(
-                    min_detection_confidence
+                    "min_detection_confidence", min_detection_confidence
                 ),
                 "handlandmarkcpu__ThresholdingCalculator.threshold": _fraction(
-                    min_tracking_confidence
+                    "min_tracking_confidence", min_tracking_confidence
                 ),
             },
             is_stateless=static_image_mode,
@@ -251,6 +260,11 @@ class Pose(Solution[PoseLandmarks]):
             follows_graph: all options come from the graph. MediaPipe's Python API loses two of
                 them: landmarks are refined in a larger window, and masks are not smoothed.
         """
+        static_image_mode = _flag("static_image_mode", static_image_mode)
+        smooth_landmarks = _flag("smooth_landmarks", smooth_landmarks)
+        enable_segmentation = _flag("enable_segmentation", enable_segmentation)
+        smooth_segmentation = _flag("smooth_segmentation", smooth_segmentation)
+        follows_graph = _flag("follows_graph", follows_graph)
         _check_choice("model_complexity", model_complexity, (0, 1, 2))
         landmarks = "poselandmarkbyroicpu__tensorstoposelandmarksandsegmentation"
         super().__init__(
@@ -266,16 +280,16 @@ class Pose(Solution[PoseLandmarks]):
             {
                 "model_complexity": model_complexity,
                 "smooth_landmarks": smooth_landmarks and not static_image_mode,
-                "enable_segmentation": bool(enable_segmentation),
+                "enable_segmentation": enable_segmentation,
                 "smooth_segmentation": smooth_segmentation and not static_image_mode,
                 "use_prev_landmarks": not static_image_mode,
             },
             {
                 "posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh": _fraction(
-                    min_detection_confidence
+                    "min_detection_confidence", min_detection_confidence
                 ),
                 f"{landmarks}__ThresholdingCalculator.threshold": _fraction(
-                    min_tracking_confidence
+                    "min_tracking_confidence", min_tracking_confidence
                 ),
                 **({} if follows_graph else _LOST_OPTIONS),
             },
@@ -358,6 +372,12 @@ class Holistic(Solution[HolisticLandmarks]):
         follows_graph: bool = False,
     ) -> None:
         """Arguments as for `Pose`; refine_face_landmarks as for `FaceMesh`."""
+        static_image_mode = _flag("static_image_mode", static_image_mode)
+        smooth_landmarks = _flag("smooth_landmarks", smooth_landmarks)
+        enable_segmentation = _flag("enable_segmentation", enable_segmentation)
+        smooth_segmentation = _flag("smooth_segmentation", smooth_segmentation)
+        refine_face_landmarks = _flag("refine_face_landmarks", refine_face_landmarks)
+        follows_graph = _flag("follows_graph", follows_graph)
         _check_choice("model_complexity", model_complexity, (0, 1, 2))
         pose = "poselandmarkcpu__"
         landmarks = f"{pose}poselandmarkbyroicpu__tensorstoposelandmarksandsegmentation"
@@ -377,17 +397,17 @@ class Holistic(Solution[HolisticLandmarks]):
             {
                 "model_complexity": model_complexity,
                 "smooth_landmarks": smooth_landmarks and not static_image_mode,
-                "enable_segmentation": bool(enable_segmentation),
+                "enable_segmentation": enable_segmentation,
                 "smooth_segmentation": smooth_segmentation and not static_image_mode,
-                "refine_face_landmarks": bool(refine_face_landmarks),
+                "refine_face_landmarks": refine_face_landmarks,
                 "use_prev_landmarks": not static_image_mode,
             },
             {
                 f"{pose}posedetectioncpu__TensorsToDetectionsCalculator.min_score_thresh": (
-                    _fraction(min_detection_confidence)
+                    _fraction("min_detection_confidence", min_detection_confidence)
                 ),
                 f"{landmarks}__ThresholdingCalculator.threshold": _fraction(
-                    min_tracking_confidence
+                    "min_tracking_confidence", min_tracking_confidence
                 ),
                 **lost,
             },
@@ -413,11 +433,17 @@ def _without_presence(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _fraction(value: float) -> float:
+def _flag(name: str, value: bool) -> bool:
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, int) and value in (0, 1)):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return bool(value)
+
+
+def _fraction(name: str, value: float) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"a confidence is a number from 0 to 1, not {value!r}")
+        raise TypeError(f"{name} is a number from 0 to 1, not {value!r}")
     if not 0 <= value <= 1:
-        raise ValueError(f"a confidence is from 0 to 1, not {value}")
+        raise ValueError(f"{name} is from 0 to 1, not {value}")
     return float(value)
 
 
@@ -430,5 +456,5 @@ def _count(name: str, value: int) -> int:
 
 
 def _check_choice(name: str, value: int, choices: tuple[int, ...]) -> None:
-    if isinstance(value, bool) or value not in choices:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value not in choices:
         raise ValueError(f"{name} is one of {', '.join(map(str, choices))}, not {value!r}")

@@ -225,9 +225,9 @@ class GraphSource:
 class _Neighbours:
     """The files around a graph that may define the types of its nodes.
 
-    They lie in the graph's folder or in a folder `SUBGRAPHS` of it. A file declares its type; the
-    type of one that declares none is its name. Only likely files are parsed, because the others may
-    be anything.
+    They lie in the graph's folder, or anywhere in a folder `SUBGRAPHS` of it. A file declares its
+    type; the type of one that declares none is its name. Of several files for a type the first
+    counts, with a warning. Only likely files are parsed, because the others may be anything.
     """
 
     _TYPE: Final = re.compile(r"""\btype\s*:\s*["']([^"'\n]+)["']""")
@@ -238,18 +238,31 @@ class _Neighbours:
     def find(self, name: str, *, only_declared: bool) -> tuple[Path, Any] | None:
         """Return the file of a type and its config; None without one.
 
-        ``only_declared``: a file counts only if it declares the type, not by its name.
+        ``only_declared``: a file of the graph's folder counts only if it declares the type, not by
+        its name.
 
         Raises:
             GraphError: a file that is likely to have it does not parse.
         """
+        found: list[tuple[Path, Any]] = []
         for path in self._paths:
-            is_likely = path in self._declared.get(name, ())
-            if is_likely or (path.stem == name and not only_declared):
-                config = load_graph_config(path)
+            is_named = path.stem == name
+            if only_declared and path.parent == self._graph.parent:
+                # It may be a graph that shows what the built-in type of its name does.
+                is_named = False
+            if is_named or path in self._declared.get(name, ()):
+                try:
+                    config = load_graph_config(path)
+                except (GraphConfigError, GraphSyntaxError):
+                    if found:
+                        continue
+                    raise
                 if (config.type or path.stem) == name:
-                    return path, config
-        return None
+                    found.append((path, config))
+        if len(found) > 1:
+            others = ", ".join(str(path) for path, _ in found[1:])
+            _log.warning('the node type "%s" is %s; not used: %s', name, found[0][0], others)
+        return found[0] if found else None
 
     @cached_property
     def _paths(self) -> list[Path]:
@@ -271,7 +284,7 @@ class _Neighbours:
 
 def subgraph_files(folder: Path) -> list[Path]:
     """Return the files in which a graph of this folder finds its subgraphs, in their order."""
-    return [*sorted(folder.glob("*.pbtxt")), *sorted((folder / SUBGRAPHS).glob("*.pbtxt"))]
+    return [*sorted(folder.glob("*.pbtxt")), *sorted((folder / SUBGRAPHS).rglob("*.pbtxt"))]
 
 
 def find_stream(streams: Iterable[tuple[str, str]], tags: Iterable[str], name: str) -> str:

@@ -50,6 +50,17 @@ def test_a_conversation_is_counted(client: HttpClient, path: str) -> None:
     assert reply.json == {"input_tokens": answered["usage"]["prompt_tokens"]}
 
 
+@pytest.mark.parametrize("words", [1_000, 30_000])
+def test_conversations_longer_than_the_model_are_counted(client: HttpClient, words: int) -> None:
+    counts = [
+        client.post(
+            "/v1/messages/count_tokens", messages=[{"role": "user", "content": "word " * count}]
+        ).json["input_tokens"]
+        for count in (words, 2 * words)
+    ]
+    assert counts[1] - counts[0] == words
+
+
 def test_refusals_of_counting_have_the_clients_form(client: HttpClient) -> None:
     refused = client.post("/v3/tokenize")
     assert (refused.status, refused.error["param"]) == (400, "text")

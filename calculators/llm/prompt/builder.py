@@ -329,7 +329,7 @@ class PromptBuilder:
         # openvino-genai 2026.4 copies embeddings for image tags in a text before it counts them,
         # and reads memory that is not its own (decision 0021).
         check_tags(text, len(chat.images))
-        ids = self.encode(without_tags(text), special=False)
+        ids = self.encode(without_tags(text), special=False, will_be_cut=chat.will_be_cut)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
         return Prompt(ids, text, _decoded(chat.images, self._most_pixels))
 

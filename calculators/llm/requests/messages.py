@@ -239,6 +239,8 @@ def _message(value: object, path: str, left_out: list[str]) -> dict[str, Any]:
         message.setdefault("reasoning_content", value["reasoning"])
     if thoughts:
         message.setdefault("reasoning_content", "\n".join(thoughts))
+    if not message.get("content") and isinstance(value.get("refusal"), str):
+        message["content"] = value["refusal"]
     message.setdefault("content", "")
     return message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -175,3 +176,19 @@ def test_a_tensor_of_another_size_than_the_options_say_is_refused() -> None:
 def test_arguments_of_a_wrong_type_are_named(make: Any, kind: Any, said: str) -> None:
     with pytest.raises(kind, match=said):
         make()
+
+
+PARAMETERS = [
+    pytest.param(solution, name, id=f"{solution.__qualname__} {name}")
+    for solution in MAKERS
+    for name in inspect.signature(solution).parameters
+]
+
+
+@pytest.mark.parametrize(("solution", "name"), PARAMETERS)
+@pytest.mark.parametrize("value", ["1", "false", -1, 7.5, float("nan"), [], b"1", 2j])
+def test_wrong_arguments_of_solutions_are_refused_by_name(
+    solution: Any, name: str, value: Any
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{name} is "):
+        solution(**{name: value})

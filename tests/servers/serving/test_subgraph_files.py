@@ -73,3 +73,31 @@ def test_the_files_beside_a_graph_come_first(tmp_path: Path) -> None:
     once = once[: once.rindex("node")]
     (tmp_path / "z.pbtxt").write_text(once, encoding="utf-8")
     assert nodes_of(tmp_path, "Twice") == 1
+
+
+def test_folders_in_the_folder_of_subgraphs_are_searched(tmp_path: Path) -> None:
+    deep = tmp_path / "subgraphs" / "hands" / "left"
+    deep.mkdir(parents=True)
+    (deep / "twice.pbtxt").write_text(INNER % "Twice", encoding="utf-8")
+    (tmp_path / "subgraphs" / "outer.pbtxt").write_text(
+        (INNER % "Outer").replace("PassThroughCalculator", "Twice"), encoding="utf-8"
+    )
+    assert nodes_of(tmp_path, "Outer") == 4
+
+
+def test_a_file_among_subgraphs_needs_no_type_to_replace_a_built_in_one(tmp_path: Path) -> None:
+    (tmp_path / "subgraphs").mkdir()
+    inner = (INNER % "x").replace('type: "x"', "")
+    (tmp_path / "subgraphs" / "FlowLimiterCalculator.pbtxt").write_text(inner, encoding="utf-8")
+    assert nodes_of(tmp_path, "FlowLimiterCalculator") == 2
+
+
+def test_two_files_of_one_type_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for place in ("a", "b"):
+        (tmp_path / "subgraphs" / place).mkdir(parents=True)
+        (tmp_path / "subgraphs" / place / "twice.pbtxt").write_text(INNER % "Twice", "utf-8")
+    (tmp_path / "subgraphs" / "c.pbtxt").write_text('type: "Twice" node {', encoding="utf-8")
+    assert nodes_of(tmp_path, "Twice") == 2
+    (said,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "a/twice.pbtxt; not used: " in said
+    assert said.endswith("b/twice.pbtxt")

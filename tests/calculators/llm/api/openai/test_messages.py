@@ -48,6 +48,14 @@ def test_known_members_are_kept_in_their_order(message: dict[str, Any]) -> None:
             {"role": "assistant", "content": [{"type": "text", "text": "no"}]},
         ),
         (
+            {"role": "assistant", "content": None, "refusal": "no"},
+            {"role": "assistant", "content": "no"},
+        ),
+        (
+            {"role": "assistant", "content": "yes", "refusal": None},
+            {"role": "assistant", "content": "yes"},
+        ),
+        (
             {
                 "role": "user",
                 "content": [
