@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from math import lcm
+from math import gcd, lcm
 from typing import Final, NamedTuple
 
 from calculators.llm.grammars.automaton import Automaton, NoTextError, TooComplex, explored
@@ -20,8 +20,9 @@ INTEGER_DIGITS: Final = 19
 FRACTION_DIGITS: Final = 15
 #: The most digits of a bound, before and after its point: enough for any double.
 MAX_DIGITS: Final = 350
-#: The largest remainder that states know, with the digits of bounds.
+#: The most remainders that states know, with the digits of bounds, and the largest step.
 MAX_REMAINDER: Final = 1_000
+_MAX_STEP: Final = 1_000_000
 _MOST_COUNTED: Final = 40
 
 _BOUND_DECIMALS: Final = 20
@@ -199,6 +200,10 @@ class _Machine:
         #: Digits that are counted. Where states have much to remember, any number may follow.
         self._counted = self._digits + 1
         self._unit = 1
+        self._units = [1]
+        self._far = 0
+        #: A remainder for all with which the same digits may follow.
+        self._equal_rests: dict[tuple[int, ...], int] = {}
         self._steps = [*numbers.off_steps, *(() if numbers.step is None else (numbers.step,))]
         if self._steps:
             self._set_steps()
@@ -209,7 +214,9 @@ class _Machine:
             raise TooComplex("the multiples have too many digits")
         self._units = [int(step.scaleb(decimals)) for step in self._steps]
         self._unit = lcm(*self._units)
-        if self._unit > MAX_REMAINDER or self._unit <= 0:
+        self._far = len(str(self._unit))
+        remembered = self._unit // gcd(self._unit, 10**self._far)
+        if remembered > MAX_REMAINDER or not 0 < self._unit <= _MAX_STEP:
             raise TooComplex("the multiples have to remember too much")
         if self._unit > _MOST_COUNTED:
             self._counted = self._longest + 1
@@ -249,10 +256,24 @@ class _Machine:
                 # A zero is the only digit before the point.
                 goal = _DigitState(state.sign, -1, None, low, high, 0)
             else:
-                rest = (state.rest * 10 + digit) % self._unit
+                rest = self._rest(state.rest * 10 + digit)
                 goal = _DigitState(state.sign, min(read + 1, self._counted), None, low, high, rest)
             goals.setdefault(goal, []).append(digit)
         yield from _grouped(goals)
+
+    def _rest(self, number: int) -> int:
+        """Return a remainder with which the same digits may follow as with that of a number.
+
+        Of the factors 2 and 5 of a step only the last digits tell something, so multiples of 1000
+        need few states.
+        """
+        rest = number % self._unit
+        ends = []
+        for unit in self._units:
+            for digits in range(self._far + 1):
+                needed = -rest * 10**digits % unit
+                ends.append(needed if digits == self._far or needed < 10**digits else -1)
+        return self._equal_rests.setdefault(tuple(ends), rest)
 
     def _lengths(self, state: _DigitState) -> tuple[int, int]:
         """Compare the whole part with the bounds': its length first, then its digits."""
@@ -294,7 +315,7 @@ class _Machine:
             rest = state.rest
             if self._steps and rest >= 0:
                 if read < self._step_decimals:
-                    rest = (rest * 10 + digit) % self._unit
+                    rest = self._rest(rest * 10 + digit)
                 elif digit:
                     rest = -1  # after the digits of every multiple
             fraction = state.has_fraction or digit > 0

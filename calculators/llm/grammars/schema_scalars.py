@@ -26,8 +26,11 @@ from calculators.llm.grammars.automaton import (
 )
 from calculators.llm.grammars.number_range import Bound, NumberRange
 from calculators.llm.grammars.regular_expression import (
+    ANY_TEXT,
     LAST,
     Alternation,
+    Both,
+    Boundary,
     CharClass,
     Concatenation,
     Node,
@@ -116,6 +119,8 @@ NARROWER: Final = {
 MISSING: Final = frozenset({"uri-template", "regex"})
 #: ``minLength``, and the lengths above which ``maxLength`` is none: no answer is so long.
 MAX_LENGTH: Final = 2**24
+#: Formats that are notes where a pattern contradicts them.
+_TIMES: Final = frozenset({"time", "date-time"})
 #: States of an automaton that also counts letters: xgrammar visits the vocabulary for each.
 _MAX_COUNTING: Final = 160
 LeaveOut = Callable[[str, str], None]
@@ -280,15 +285,24 @@ class _Strings:
         Raises:
             NoTextError: there are none.
         """
-        found: list[Automaton] = []
+        made = ANYTHING
+        of_times: list[Automaton] = []
         for node, place in self.nodes:
             try:
-                found.append(make_automaton(node))
+                each = make_automaton(node)
             except TooComplex as error:
                 leave_out(place, str(error))
-        made = ANYTHING
-        for each in found:
-            made = each if made is ANYTHING else self._both(made, each, leave_out)
+                continue
+            if place.endswith(".format") and not _TIMES.isdisjoint(self.formats):
+                of_times.append(each)
+            else:
+                made = each if made is ANYTHING else self._both(made, each, leave_out)
+        patterns = made
+        for each in of_times:
+            # zod writes "time" beside the pattern of a time without a zone. By default a format is
+            # a note for people in the standard.
+            if patterns is ANYTHING or _meet(patterns, each):
+                made = each if made is ANYTHING else self._both(made, each, leave_out)
         for each, place in self.refused:
             try:
                 made = self._both(made, complement(each), leave_out)
@@ -311,13 +325,118 @@ class _Strings:
             try:
                 made = _of_length(made, 0, high)
             except TooComplex:
-                leave_out(self.length_place, "it cannot be counted beside what else is asked for")
+                shorter = self._shorter(made, high)
+                if shorter is None:
+                    why = "it cannot be counted beside what else is asked for"
+                    leave_out(self.length_place, why)
+                else:
+                    made = shorter
         if low:
             try:
                 made = _of_length(made, low, None)
             except TooComplex:
                 leave_out(self.length_place, "it cannot be counted beside what else is asked for")
         return made
+
+    def _shorter(self, made: Automaton, high: int) -> Automaton | None:
+        """Return texts whose repetitions end so early that none is above a length; None: none.
+
+        Texts with blanks are sentences, which would break off in the middle.
+        """
+        failures = 0
+        for node, _ in self.nodes:
+            if _repeats_blanks(node):
+                continue
+            for letters, times in _SHORTER:
+                shorter = _with_ends(node, letters, times)
+                longest = _longest_of(shorter)
+                if longest is None or longest > high:
+                    continue
+                try:
+                    found = smallest(intersection(made, make_automaton(shorter)))
+                    found = _of_length(found, self.low, None) if self.low else found
+                except NoTextError:
+                    continue
+                except TooComplex:
+                    # Each takes up to 0.2 s, which is too much for all of them.
+                    failures += 1
+                    if failures == _MAX_FAILURES:
+                        return None
+                    continue
+                if len(found.moves) <= _MAX_COUNTING:
+                    return found
+        return None
+
+
+#: The most letters of a repetition that stands in for a longer one, and the most times of others.
+_SHORTER: Final = (
+    (24, 8), (24, 3), (16, 3), (12, 4), (12, 2), (12, 1), (8, 2), (8, 1), (6, 1), (3, 1),
+)  # fmt: skip
+_MAX_FAILURES: Final = 2
+
+
+def _with_ends(node: Node, letters: int, times: int) -> Node:
+    """Return an expression whose repetitions end after so many letters or times, or sooner."""
+    match node:
+        case Concatenation(items):
+            return Concatenation(tuple(_with_ends(item, letters, times) for item in items))
+        case Alternation(items):
+            return Alternation(tuple(_with_ends(item, letters, times) for item in items))
+        case Both(one, other):
+            return Both(_with_ends(one, letters, times), _with_ends(other, letters, times))
+        case Repeat(item, low, high):
+            end = max(low, letters if _width(item) == 1 else times)
+            end = end if high is None else min(high, end)
+            return Repeat(_with_ends(item, letters, times), low, end)
+        case _:
+            return node
+
+
+def _repeats_blanks(node: Node, *, is_repeated: bool = False) -> bool:
+    """Return True if a blank may come in a repetition without an end."""
+    match node:
+        case CharClass(ranges):
+            return is_repeated and any(low <= 0x20 <= high for low, high in ranges)
+        case Concatenation(items) | Alternation(items):
+            return any(_repeats_blanks(item, is_repeated=is_repeated) for item in items)
+        case Both(one, other):
+            return all(_repeats_blanks(each, is_repeated=is_repeated) for each in (one, other))
+        case Repeat(item, _, high):
+            return _repeats_blanks(item, is_repeated=is_repeated or high is None)
+        case _:
+            return False
+
+
+def _longest_of(node: Node) -> int | None:
+    """Return a length that no text of an expression exceeds; None: there is none."""
+    match node:
+        case CharClass():
+            return 1
+        case Boundary():
+            return 0
+        case Concatenation(items) | Alternation(items):
+            lengths = [length for length in map(_longest_of, items) if length is not None]
+            if len(lengths) < len(items):
+                return None
+            return sum(lengths) if isinstance(node, Concatenation) else max(lengths, default=0)
+        case Both(one, other):
+            lengths = [each for each in map(_longest_of, (one, other)) if each is not None]
+            return min(lengths, default=None)
+        case Repeat(item, _, high):
+            longest = _longest_of(item)
+            return None if longest is None or high is None else longest * high
+        case _:
+            return None
+
+
+def _meet(one: Automaton, other: Automaton) -> bool:
+    try:
+        intersection(one, other)
+    except NoTextError:
+        return False
+    except TooComplex:
+        pass
+    return True
 
 
 def _of_length(automaton: Automaton, low: int, high: int | None) -> Automaton:
@@ -423,11 +542,8 @@ def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) 
             if has_counts or counted_letters(text) is not None:
                 try:
                     return rules.add_pieces(text)
-                except NoTextError:
+                except (NoTextError, TooComplex):
                     pass
-                except TooComplex as error:
-                    leave_out(strings.nodes[0][1], str(error))
-                    return rules.add_expression(json_text.STRING)
     try:
         return rules.add_string(strings.language(leave_out))
     except NoTextError:
@@ -473,27 +589,71 @@ def _width(node: Node) -> int | None:
 
 
 def _with_length(node: Node, low: int, high: int | None) -> Node | None:
-    """Bound the one repetition of letters in an expression; None where that is not its form."""
-    items = node.items if isinstance(node, Concatenation) else (node,)
-    places = [at for at, item in enumerate(items) if _width(item) is None]
-    if not places:
+    """Bound the last repetition of letters in an expression; None where that is not its form."""
+    items = list(_of_any_beginning(node))
+    if all(_width(item) is not None for item in items):
         width = _width(node)
         assert width is not None
         return node if low <= width and (high is None or width <= high) else Alternation(())
-    repeated = items[places[0]]
-    if len(places) > 1 or not isinstance(repeated, Repeat) or _width(repeated.item) != 1:
+    places = [
+        at for at, item in enumerate(items)
+        if isinstance(item, Repeat) and _width(item.item) == 1 and item.low != item.high
+    ]  # fmt: skip
+    if not places:
         return None
-    others = sum(_width(item) or 0 for item in items if item is not repeated)
-    least = max(repeated.low, low - others)
+    repeated = items.pop(places[-1])
+    assert isinstance(repeated, Repeat)
+    for at, item in enumerate(items):
+        if _longest_of(item) is None:
+            is_simple = isinstance(item, Repeat) and isinstance(item.item, CharClass)
+            if high is None or not is_simple or _repeats_blanks(item):
+                return None
+            items[at] = _with_ends(item, 16, 1)
+    lengths = [_longest_of(item) for item in items]
+    if None in lengths:
+        return None
+    shortest, longest = sum(map(_shortest_of, items)), sum(length or 0 for length in lengths)
     most = repeated.high
     if high is not None:
-        most = high - others if most is None else min(most, high - others)
+        most = high - longest if most is None else min(most, high - longest)
+    least = max(repeated.low, low - shortest)
     if most is not None and most < least:
-        return Alternation(())
-    counted = Repeat(repeated.item, least, most)
-    return Concatenation(
-        tuple(counted if at == places[0] else item for at, item in enumerate(items))
-    )
+        return Alternation(()) if shortest == longest else None
+    items.insert(places[-1], Repeat(repeated.item, least, most))
+    return Concatenation(tuple(items))
+
+
+def _of_any_beginning(node: Node) -> tuple[Node, ...]:
+    """Return the items of a sequence; a usual letter that may come anywhere comes first."""
+    items: list[Node] = [*node.items] if isinstance(node, Concatenation) else [node]
+    for at, item in enumerate(items):
+        beside = (*items[at - 1 : at], *items[at + 1 : at + 2])
+        match item:
+            case Repeat(CharClass() as letter, low, None) if (
+                ANY_TEXT in beside and item != ANY_TEXT
+            ):
+                # So many letters or more, beside any text, are so many.
+                items[at] = letter if low == 1 else Concatenation((letter,) * low)
+    match items:
+        case [first, CharClass(ranges) as letter, last] if first == last == ANY_TEXT:
+            if any(low <= 0x61 and high >= 0x7A for low, high in ranges):
+                return letter, last
+    return tuple(items)
+
+
+def _shortest_of(node: Node) -> int:
+    """Return a length below which no text of an expression is."""
+    match node:
+        case CharClass():
+            return 1
+        case Concatenation(items):
+            return sum(map(_shortest_of, items))
+        case Alternation(items):
+            return min(map(_shortest_of, items), default=0)
+        case Repeat(item, low):
+            return low * _shortest_of(item)
+        case _:
+            return 0
 
 
 def _uri_of_length(low: int, high: int | None) -> Node | None:

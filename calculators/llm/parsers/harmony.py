@@ -13,14 +13,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.parser import (
-    CallForm,
-    ReasoningParser,
-    Tags,
-    TagScanner,
-    ToolParser,
-    beginnings,
-)
+from calculators.llm.parsers.parser import CallForm, ReasoningParser, Tags, TagScanner, ToolParser
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"
@@ -38,10 +31,8 @@ _BARE_ROLE: Final = re.compile(r"\s{0,8}assistant\s{0,8}")
 _BARE_CHANNEL: Final = re.compile(
     r"\s{0,8}(?:assistant\s{0,8})?(?:analysis|commentary|final)\s{0,8}"
 )
-_BARE_SO_FAR: Final = re.compile(
-    rf"\s{{0,8}}(?:{beginnings('assistant')}|(?:assistant\s{{0,8}})?"
-    rf"(?:{'|'.join(map(beginnings, ('analysis', 'commentary', 'final')))})\s{{0,8}})"
-)
+_BARE_WORDS: Final = ("assistant", "analysis", "commentary", "final")
+_LONGEST_BARE: Final = 48
 _NAMESPACE: Final = "functions."
 #: The header of an answer whose prompt ends in the role.
 _IMPLIED: Final = _START + "assistant "
@@ -241,7 +232,9 @@ class HarmonyReader:
             return False
         words = text.split("<", 1)[0]
         after = text[len(words) :]
-        if _BARE_SO_FAR.fullmatch(words):
+        if len(words) <= _LONGEST_BARE and all(
+            any(each.startswith(word) for each in _BARE_WORDS) for word in words.split()
+        ):
             if scanner.more and any(each.startswith(after) for each in (_CHANNEL, _MESSAGE)):
                 return False
             if after.startswith(_CHANNEL) and _BARE_ROLE.fullmatch(words):

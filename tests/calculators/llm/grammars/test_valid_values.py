@@ -44,6 +44,27 @@ OF_A_DEPENDENCY = {"dependentRequired": {"a": ["b"]}}
           "allOf": [{"$ref": "http://a.example/n.json"}]}, [1], [2]),
         ({"id": "a name", "properties": {"b": {"id": "b", "$ref": "#/definitions/n"}},
           "definitions": {"n": {"const": 1}}}, [{"b": 1}], [{"b": 2}]),
+        # A pattern and a format that no text has together, as zod's times without a zone.
+        ({"type": "string", "format": "time", "pattern": r"^([01]\d|2[0-3]):[0-5]\d$"},
+         ["12:34"], ["12:34:56Z", "24:00"]),
+        # Patterns and formats with lengths.
+        ({"type": "string", "format": "email", "minLength": 5, "maxLength": 50},
+         ["ann.b@mail.example.org"], ["a@b", "a" * 50 + "@b.org"]),
+        ({"type": "string", "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$", "maxLength": 64},
+         ["a-long-article-title-2"], ["a--b", "-".join(["abcdef"] * 10)]),
+        ({"type": "string", "pattern": "^https?://.+", "maxLength": 200},
+         ["http://a", "https://b.example/" + "c" * 170], ["ftp://a", "http://" + "c" * 194]),
+        ({"type": "string", "pattern": r"\S", "maxLength": 10},
+         ["x", "a b c d e "], ["", " ", "a b c d e f"]),
+        ({"type": "string", "pattern": r"^arn:[a-z-]*:[0-9]+:.+$", "maxLength": 60},
+         ["arn:aws:12:x y"], ["arn:aws::x", "arn:aws:12:" + "x" * 60]),
+        ({"type": "string", "pattern": r"^-?\d+(\.\d+)?$", "minLength": 3, "maxLength": 5},
+         ["123", "-12.5"], ["12", "123.45"]),
+        # Multiples whose last digits tell most.
+        ({"type": "integer", "multipleOf": 1000}, [0, 5000, -123000], [100, 1001]),
+        ({"type": "integer", "multipleOf": 86400, "minimum": 0}, [86400, 864000], [86401, -86400]),
+        ({"type": "number", "multipleOf": 1024}, [2048, -1024], [512, 1024.5]),
+        ({"type": "number", "multipleOf": 0.00025}, [0.5, 1.00025], [0.00026]),
         # Escapes of ECMA 262.
         ({"type": "string", "pattern": r"^\cJ\ca$"}, ["\n\x01"], ["cJca", "Ja"]),
     ],
