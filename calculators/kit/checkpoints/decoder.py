@@ -205,6 +205,10 @@ class _DecoderReader:
                 )
         key_size = self._integer("attention.key_length") or width // max(heads)
         value_size = self._integer("attention.value_length") or width // max(heads)
+        if not (key_size and value_size):
+            raise self._wrong(
+                "embedding_length", f"is {width}, less than the {max(heads)} heads of a layer"
+            )
         of_window = key_size, value_size
         if family.builder == "gemma4":
             of_window = (self._integer("attention.key_length_swa") or key_size,) * 2

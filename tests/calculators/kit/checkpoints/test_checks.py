@@ -192,6 +192,12 @@ def test_a_value_that_no_model_has_is_refused(
     assert f'the value "llama.{key}" {reason}' in reason_of(GgufFile(path))
 
 
+def test_a_model_with_less_numbers_than_heads_is_refused(tmp_path: Path) -> None:
+    more = {"embedding_length": 3, "attention.key_length": 0}
+    file = GgufFile(write_tiny(tmp_path / "m.gguf", "llama", more=more))
+    assert '"llama.embedding_length" is 3, less than the 4 heads' in reason_of(file)
+
+
 def test_only_a_family_with_gates_has_a_joined_gate(tmp_path: Path) -> None:
     """Without gates, inputs twice as long as outputs are no gate and input."""
     file = GgufFile(write_tiny(tmp_path / "m.gguf", "starcoder2"))
