@@ -306,11 +306,6 @@ class TlsFiles:
         """The private key and the chain of certificates, as they were last good."""
         return self._pair
 
-    @property
-    def client_ca_bytes(self) -> bytes | None:
-        """The content of `client_ca`."""
-        return self._authorities
-
     def read_again(self) -> None:
         """See `servers.access.Followed`.
 

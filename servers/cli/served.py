@@ -43,8 +43,7 @@ from servers.config import (
     read_config,
 )
 from servers.config.entries import GRAPH_FILE
-from servers.model_store import ModelReference
-from servers.model_store.model_reference import GGUF
+from servers.model_store.model_reference import GGUF, ModelReference
 
 _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
 

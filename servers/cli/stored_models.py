@@ -19,7 +19,7 @@ from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model, task_options_of
-from servers.model_store import ModelError, ModelReference, read_reference
+from servers.model_store.model_reference import ModelError, ModelReference, read_reference
 from servers.options.model_options import ExportOptions, check_combination
 
 if TYPE_CHECKING:

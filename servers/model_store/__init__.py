@@ -9,7 +9,3 @@ install graphrt[hub]``), which is imported with the first request to a hub only.
 own. The program ``optimum-cli`` comes with ``pip install graphrt[export]``, or with any environment
 whose programs are on the path. graphrt imports nothing of it.
 """
-
-from servers.model_store.model_reference import ModelError, ModelReference, read_reference
-
-__all__ = ["ModelError", "ModelReference", "read_reference"]

@@ -290,7 +290,7 @@ class Server:
             yield Served(each.name, is_ready, versions, each.adapters, is_loaded)
 
     def _document(self, http: HttpSettings) -> bytes:
-        from servers.fronts.openapi import openapi_document  # here: most servers are never asked
+        from servers.fronts.openapi.document import openapi_document
 
         return openapi_document(http, self._example_model(), has_batches=self._batches is not None)
 

@@ -80,7 +80,7 @@ from servers.serving.graph_source import (
 )
 from servers.serving.python_path import registry_of
 from servers.serving.servable import HttpRole, UseCount
-from servers.serving.text_generation import TextGenerationModel
+from servers.serving.text_generation.text_model import TextGenerationModel
 
 if TYPE_CHECKING:
     from servers.operations.metrics.requests import GraphRuns

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from servers.fronts.http import HttpSettings
-from servers.fronts.openapi import openapi_document
+from servers.fronts.openapi.document import openapi_document
 
 _PYTHON_GENERATOR: Final = "openapi-python-client"
 #: Commands of npm packages, each after the package; {document} and {folder} are filled in.

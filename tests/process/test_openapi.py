@@ -9,7 +9,7 @@ import pytest
 
 from calculators.kit.tasks import default_task, endpoint_paths
 from servers.fronts.http import HttpSettings
-from servers.fronts.openapi import openapi_document
+from servers.fronts.openapi.document import openapi_document
 from tests.process.http_client import HELLO, HttpClient, Reply
 from tests.servers.fronts.openapi.described import Described
 

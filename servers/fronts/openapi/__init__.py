@@ -3,7 +3,3 @@
 `document` assembles it once, when a server starts. Each API has a file with its operations and
 schemas. Limits and lists of words come from the code that checks them.
 """
-
-from servers.fronts.openapi.document import openapi_document
-
-__all__ = ["openapi_document"]

@@ -4,7 +4,3 @@ OpenVINO Model Server refuses such calls. Tensors and parameters have the names 
 TensorRT-LLM backends and of its generate extension. A request becomes a payload of
 ``/v3/completions``, so every graph that answers this endpoint can be called.
 """
-
-from servers.serving.text_generation.text_model import RunGraph, TextGenerationModel
-
-__all__ = ["RunGraph", "TextGenerationModel"]

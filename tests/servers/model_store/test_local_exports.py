@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from servers.model_store import ModelError
 from servers.model_store.directory import ModelStore, read_origin
 from servers.model_store.export import (
     ExportRequest,
@@ -19,6 +18,7 @@ from servers.model_store.export import (
     weight_form,
     weights_in,
 )
+from servers.model_store.model_reference import ModelError
 from tests.calculators.llm.demo_model import DEMO
 from tests.servers.model_store.exporter_stub import ExporterStub, make_source
 

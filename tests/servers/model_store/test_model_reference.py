@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.model_store import ModelError, ModelReference, read_reference
+from servers.model_store.model_reference import ModelError, ModelReference, read_reference
 
 
 @pytest.mark.parametrize(

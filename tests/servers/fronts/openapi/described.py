@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from servers.fronts.http import HttpSettings
-from servers.fronts.openapi import openapi_document
+from servers.fronts.openapi.document import openapi_document
 
 _ROOT: Final = "urn:openapi"
 METHODS: Final = ("get", "post", "put", "delete", "patch")

@@ -15,8 +15,8 @@ from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.access import DOCS_ROUTES, HEALTH_ROUTES, Access, ApiKeys
 from servers.fronts.http import HttpSettings
 from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
-from servers.fronts.openapi import openapi_document
 from servers.fronts.openapi.components import error_ref
+from servers.fronts.openapi.document import openapi_document
 from tests.servers.fronts.openapi.described import Described
 
 #: Values for the parameters of a path.

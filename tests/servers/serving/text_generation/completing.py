@@ -20,7 +20,7 @@ from calculators.tensors.inference import InferRequest, InferResponse, Requested
 from graph_runtime import REGISTRY, Calculator, CalculatorContext, In, Out, Registry
 from servers.contract.data_plane import InferAnswer, InferFailure
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from servers.serving.text_generation import TextGenerationModel
+from servers.serving.text_generation.text_model import TextGenerationModel
 from tests.servers.serving.served_graphs import COUNT_GRAPH, write_graph
 from tests.support.patience import PATIENCE
 

@@ -13,7 +13,7 @@ from calculators.llm.task import TASK
 from graph_runtime import REGISTRY
 from servers.config import find_graph
 from servers.serving.loaded_graph import LoadedGraph, load_graph
-from servers.serving.text_generation import TextGenerationModel
+from servers.serving.text_generation.text_model import TextGenerationModel
 from tests.servers.serving.text_generation.completing import Answers, asking, given, tensor
 from tests.support.checkout import ROOT
 from tests.support.patience import PATIENCE

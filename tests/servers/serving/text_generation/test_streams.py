@@ -12,9 +12,8 @@ import pytest
 from calculators.kit.requests.http_payload import ClientConnection, NoClient, RequestError
 from calculators.tensors.inference import InferRequest
 from graph_runtime import Code, GraphError, RunError
-from servers.serving.text_generation import TextGenerationModel
 from servers.serving.text_generation.generation_request import read_request
-from servers.serving.text_generation.text_model import TextStream
+from servers.serving.text_generation.text_model import TextGenerationModel, TextStream
 from tests.servers.serving.text_generation.completing import (
     SCRIPT,
     Answers,

@@ -13,7 +13,7 @@ import pytest
 from calculators.kit.requests.http_payload import NoClient
 from calculators.tensors.inference import Datatype, Tensor
 from graph_runtime import Code, GraphError, RunError
-from servers.serving.text_generation import TextGenerationModel
+from servers.serving.text_generation.text_model import TextGenerationModel
 from tests.servers.serving.text_generation.completing import (
     SCRIPT,
     asking,
