@@ -65,7 +65,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"this path is a WebSocket's",
             r"; the JSON must have 1 to \d+ bytes",
             # The inputs, outputs and side packets of the model or graph that KServe's calls name.
-            r"the (in|out)puts? ",
+            r"the (in|out)puts? |the parameter \\?\".*is an array",
             r"text_input\\?\": one element is needed",
             r"is missing: the graph needs it as side packet",
         )

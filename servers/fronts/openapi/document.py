@@ -258,7 +258,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "id": string("The answer repeats it."),
             "parameters": ref("Parameters"),
-            "inputs": array(ref("InferInput")),
+            "inputs": array(ref("InferInput"), "All inputs that the model needs."),
             "outputs": array(
                 request({"name": string(), "parameters": ref("Parameters")}, required=("name",)),
                 "The requested outputs; all if it is missing.",
@@ -287,8 +287,8 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "GenerateRequest": request(
         {"parameters": ref("Parameters"), "text_input": _VALUE},
-        "A member with the name of an input of the model is that tensor: a value, or arrays;"
-        " the others are parameters.",
+        "A member with the name of an input of the model is that tensor: a value, or arrays with"
+        " at least one element; the others are parameters, which are single values.",
         additionalProperties=_VALUE,
     ),
     "GenerateResponse": record(
