@@ -32,6 +32,7 @@ from calculators.kit.child_process.parent_connection import (
     ParentGone,
     die_with_parent,
 )
+from calculators.kit.memory import return_free_memory
 from calculators.text.text_models.messages import (
     Computed,
     EncoderAnswer,
@@ -333,3 +334,7 @@ class _LongQuestions:
             with self._changed:
                 if self._is_dropped:
                     self._drop(self._current.number)
+                self._current = None
+                is_idle = not self._waiting
+            if is_idle:
+                return_free_memory()  # a long question takes a hundred times its length
