@@ -19,7 +19,6 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol
 
-import msgspec
 from msgspec import Struct
 
 REPLACEMENT: Final = "\ufffd"
@@ -76,7 +75,7 @@ _META_SPACE: Final = "\u2581".encode()
 Decode = Callable[[Sequence[int], bool], str]
 
 
-class TokenTable(msgspec.Struct, frozen=True):
+class TokenTable(Struct, frozen=True):
     """The bytes that each token adds to the text.
 
     Attributes:

@@ -8,14 +8,13 @@ it gets (mcp 2.3): a tool that prints a gigabyte takes that memory, and the sess
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import json
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
@@ -188,18 +187,18 @@ async def _end_program(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         process.stdin.close()
     if not at_once:
         await _until_gone(process)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await _until_gone(process)
 
 
 async def _until_gone(process: asyncio.subprocess.Process) -> None:
     """Wait for the end of a program, or for `_END_SECONDS`: a pipe may outlive it elsewhere."""
-    with contextlib.suppress(TimeoutError):
+    with suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _END_SECONDS)
 
 

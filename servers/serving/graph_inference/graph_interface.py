@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -269,7 +268,7 @@ class GraphInterface:
         tensors = []
         for output, value in outputs:
             if isinstance(value, InferResponse):
-                return dataclasses.replace(
+                return replace(
                     value,
                     model=value.model or self._name,
                     version=value.version or VERSION,

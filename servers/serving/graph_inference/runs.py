@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 import weakref
@@ -180,14 +179,14 @@ async def end_run(graph: CalculatorGraph, seconds: float = GIVE_UP_SECONDS) -> N
 
     async def cancel() -> None:
         graph.cancel()
-        with contextlib.suppress(GraphError):
+        with suppress(GraphError):
             await graph.wait_until_done_async()
 
     loop = asyncio.get_running_loop()
     ending = loop.create_task(cancel())
     due = loop.time() + seconds
     while not ending.done() and loop.time() < due:
-        with contextlib.suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError):
             await asyncio.wait([ending], timeout=due - loop.time())
     if not ending.done():
         _stuck[graph] = ending

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
@@ -205,7 +204,7 @@ def _image(name: str, frame: Any, declared: Datatype | None) -> Tensor:
 
 
 def _renamed(name: str, tensor: Any, declared: Datatype | None) -> AnyTensor:
-    renamed: AnyTensor = dataclasses.replace(tensor, name=name)
+    renamed: AnyTensor = replace(tensor, name=name)
     return renamed
 
 
