@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Final
 
 from graph_runtime import Registry
-from servers.page.calculator_page import CalculatorPage, OptionsTable, make_page, make_subgraph_page
+from servers.page.calculator_page import make_page, make_subgraph_page
+from servers.page.scratch_messages import CalculatorView, OptionsOfCalculator
 from website.drawings import draw_node
 
 _PLACE: Final = "reference/calculators"
@@ -51,17 +52,17 @@ def calculator_pages(registry: Registry) -> dict[str, str]:
     return files
 
 
-def _key(page: CalculatorPage) -> tuple[str, str]:
+def _key(page: CalculatorView) -> tuple[str, str]:
     return _family(page), page.name
 
 
-def _family(page: CalculatorPage) -> str:
+def _family(page: CalculatorView) -> str:
     """Return the folder of a calculator below ``calculators/``; "subgraphs" for a graph's."""
     package, _, rest = page.place.partition(".")
     return rest.partition(".")[0] if package == "calculators" else "subgraphs"
 
 
-def _section(page: CalculatorPage) -> str:
+def _section(page: CalculatorView) -> str:
     parts = [f"## {page.name}\n", f"![A node {page.name}]({page.name}.svg)\n", _prose(page.doc)]
     if page.ports is None:
         parts.append("The ports depend on the node.\n")
@@ -87,7 +88,7 @@ def _note(is_optional: bool, doc: str) -> str:
     return "; ".join(part for part in ("optional" if is_optional else "", doc) if part)
 
 
-def _options(table: OptionsTable) -> str:
+def _options(table: OptionsOfCalculator) -> str:
     head = f"Options: `{table.message_type}`"
     if not table.fields:
         return f"{head}, without fields.\n"

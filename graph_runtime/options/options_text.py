@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from graph_runtime.options.options import OptionsType
 from graph_runtime.options.options_schema import SCHEMAS
@@ -20,7 +20,8 @@ _TYPE_NAMES = {
 _STRING, _BYTES, _BOOL, _ENUM = 9, 12, 8, 14
 
 
-class OptionField(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class OptionField:
     """One field as shown: ``default`` as a graph writes it, None when there is none."""
 
     name: str

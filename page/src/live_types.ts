@@ -308,7 +308,7 @@ export interface GraphView {
  *
  * Attributes:
  *     options: in the text form of protobuf.
- *     docs: the page of the calculator, as ``graphrt calculators NAME --format json`` prints it.
+ *     docs: the description of the calculator.
  *     waits: the oldest running runs, 8 at most.
  *     last: the last packets, if a live stream focuses on the node.
  *     errors: the last runs that it has failed, 8 at most.
@@ -317,10 +317,63 @@ export interface NodeView {
   name: string
   calculator: string
   options: string
-  docs: Record<string, unknown>
+  docs: CalculatorView
   waits: Waiting[]
   last: PacketSeen[]
   errors: NodeError[]
+}
+
+/**
+ * ``GET /v1/calculators/{name}``: its ports, options, and a node to paste.
+ *
+ * Attributes:
+ *     ports: None if they depend on the graph, because the class overrides ``contract``.
+ *     timestamp_offset: None if there is none, and for subgraphs, whose nodes have their own.
+ */
+export interface CalculatorView {
+  name: string
+  summary: string
+  doc: string
+  place: string
+  ports: PortOfCalculator[] | null
+  options: OptionsOfCalculator[]
+  timestamp_offset: number | null
+  process_timestamp_bounds: boolean
+  input_stream_handler: string
+  snippet: string
+}
+
+/**
+ * A declared port of a calculator. ``type`` is written as in messages.
+ */
+export interface PortOfCalculator {
+  field: string
+  tag: string
+  index: number
+  name: string
+  type: string
+  is_optional: boolean
+  is_multiple: boolean
+  doc: string
+}
+
+/**
+ * A type of options with its fields.
+ */
+export interface OptionsOfCalculator {
+  message_type: string
+  fields: OptionField[]
+}
+
+/**
+ * One field as shown: ``default`` as a graph writes it, None when there is none.
+ */
+export interface OptionField {
+  name: string
+  type: string
+  default: string | null
+  doc: string
+  required: boolean
 }
 
 /**
@@ -531,47 +584,6 @@ export interface Calculators {
 export interface CalculatorEntry {
   name: string
   summary: string
-}
-
-/**
- * ``GET /v1/calculators/{name}``: its ports, options, and a node to paste.
- *
- * Attributes:
- *     ports: None if they depend on the node.
- */
-export interface CalculatorView {
-  name: string
-  summary: string
-  doc: string
-  place: string
-  ports: PortOfCalculator[] | null
-  options: OptionsOfCalculator[]
-  timestamp_offset: number | null
-  process_timestamp_bounds: boolean
-  input_stream_handler: string
-  snippet: string
-}
-
-/**
- * A declared port of a calculator.
- */
-export interface PortOfCalculator {
-  field: string
-  tag: string
-  index: number
-  name: string
-  type: string
-  is_optional: boolean
-  is_multiple: boolean
-  doc: string
-}
-
-/**
- * A type of options: its fields as ``graphrt calculators NAME --format json`` has them.
- */
-export interface OptionsOfCalculator {
-  message_type: string
-  fields: Record<string, unknown>[]
 }
 
 /** The data of events by the name in their `event:` line. */

@@ -5,18 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 
+import msgspec
+
 from graph_runtime import REGISTRY, Registry
 from graph_runtime.errors import did_you_mean
 from servers.cli.graph_registry import make_registry
 from servers.cli.messages import CommandFailed, print_warning
-from servers.page.calculator_page import (
-    CalculatorPage,
-    OptionsTable,
-    PortRow,
-    make_page,
-    make_subgraph_page,
-    summary_of,
-)
+from servers.page.calculator_page import make_page, make_subgraph_page, summary_of
+from servers.page.scratch_messages import CalculatorView, OptionsOfCalculator, PortOfCalculator
 
 _TITLES = {
     "input_stream": "Input streams",
@@ -34,13 +30,13 @@ def execute(args: argparse.Namespace) -> int:
         return 0
     page = _find(args.name, registry)
     if args.format == "json":
-        print(json.dumps(page.to_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(msgspec.to_builtins(page), indent=2, ensure_ascii=False))
     else:
         print(_page_text(page), end="")
     return 0
 
 
-def _find(name: str, registry: Registry) -> CalculatorPage:
+def _find(name: str, registry: Registry) -> CalculatorView:
     calculator = registry.find_calculator(name)
     if calculator is not None:
         return make_page(name, calculator)
@@ -69,7 +65,7 @@ def _list_all(registry: Registry, *, as_json: bool) -> None:
         print(f"{name:{width}}  {summary}".rstrip())
 
 
-def _page_text(page: CalculatorPage) -> str:
+def _page_text(page: CalculatorView) -> str:
     parts = [f"{page.name}  ({page.place})\n"]
     if page.doc:
         parts.append(page.doc + "\n")
@@ -86,7 +82,7 @@ def _page_text(page: CalculatorPage) -> str:
     return "\n".join(parts)
 
 
-def _port_lines(rows: list[PortRow]) -> list[str]:
+def _port_lines(rows: list[PortOfCalculator]) -> list[str]:
     cells = []
     for row in rows:
         label = row.tag or "(untagged)"
@@ -99,7 +95,7 @@ def _port_lines(rows: list[PortRow]) -> list[str]:
     return _columns(cells)
 
 
-def _options_text(table: OptionsTable) -> str:
+def _options_text(table: OptionsOfCalculator) -> str:
     lines = [f"Options ({table.message_type}):"]
     if not table.fields:
         return lines[0] + " no fields\n"
@@ -119,7 +115,7 @@ def _columns(rows: list[tuple[str, str, str]]) -> list[str]:
     return [f"  {a:{first}}  {b:{second}}  {c}".rstrip() for a, b, c in rows]
 
 
-def _timing(page: CalculatorPage) -> str:
+def _timing(page: CalculatorView) -> str:
     offset = page.timestamp_offset
     shown = "none, bounds only by packets and explicit ones" if offset is None else str(offset)
     lines = [f"Timestamp offset: {shown}"]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any
-
-import msgspec
 
 from graph_runtime import (
     Calculator,
@@ -24,10 +21,10 @@ from graph_runtime.authoring.ports import Port, ports_of
 from graph_runtime.errors import did_you_mean
 from graph_runtime.language.tag_map import TagMap
 from graph_runtime.options.options import OptionsType
-from graph_runtime.options.options_text import OptionField, describe_options, options_snippet
+from graph_runtime.options.options_text import describe_options, options_snippet
 from graph_runtime.plan.subgraph import Subgraph
 from graphrt_base.interrupts import raise_interrupt
-from servers.page.scratch_messages import CalculatorEntry, Calculators, CalculatorView
+from servers.page import scratch_messages as messages
 
 #: Fields of a node by kind of port, in the usual order.
 FIELDS = {
@@ -38,76 +35,27 @@ FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class PortRow:
-    """One declared port. ``type`` is written as in messages."""
-
-    field: str
-    tag: str
-    index: int
-    name: str
-    type: str
-    is_optional: bool
-    is_multiple: bool
-    doc: str
-
-
-@dataclass(frozen=True)
-class OptionsTable:
-    """One type of options with its fields."""
-
-    message_type: str
-    fields: tuple[OptionField, ...]
-
-
-@dataclass(frozen=True)
-class CalculatorPage:
-    """The description of a calculator or a subgraph.
-
-    Attributes:
-        ports: None if they depend on the graph, because the class overrides ``contract``.
-        timestamp_offset: None if there is none, and for subgraphs, whose nodes have their own.
-    """
-
-    name: str
-    summary: str
-    doc: str
-    place: str
-    ports: tuple[PortRow, ...] | None
-    options: tuple[OptionsTable, ...]
-    timestamp_offset: int | None
-    process_timestamp_bounds: bool
-    input_stream_handler: str
-    snippet: str
-
-    def to_json(self) -> dict[str, object]:
-        page = asdict(self)
-        for table, options in zip(page["options"], self.options, strict=True):
-            table["fields"] = [field._asdict() for field in options.fields]
-        return page
-
-
 def summary_of(calculator: type[Calculator]) -> str:
     """Return the first line of the docstring; "" without one."""
     return _doc(calculator).partition("\n")[0]
 
 
-def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
+def make_page(name: str, calculator: type[Calculator]) -> messages.CalculatorView:
     """Return the description of a calculator that is registered as ``name``."""
     is_static = _is_inherited(calculator, "contract")
     ports = ports_of(calculator)
     names = _names(calculator, ports)
     types = [descriptor.options_type for descriptor in options_of(calculator)]
-    return CalculatorPage(
+    return messages.CalculatorView(
         name=name,
         summary=summary_of(calculator),
         doc=_doc(calculator),
         place=_place(calculator),
-        ports=tuple(_row(port, names[port]) for port in ports) if is_static else None,
-        options=tuple(
-            OptionsTable(OptionsType.of(each).full_name, tuple(describe_options(each)))
+        ports=[_row(port, names[port]) for port in ports] if is_static else None,
+        options=[
+            messages.OptionsOfCalculator(OptionsType.of(each).full_name, describe_options(each))
             for each in types
-        ),
+        ],
         timestamp_offset=calculator.timestamp_offset,
         process_timestamp_bounds=calculator.process_timestamp_bounds,
         input_stream_handler=calculator.input_stream_handler,
@@ -115,20 +63,17 @@ def make_page(name: str, calculator: type[Calculator]) -> CalculatorPage:
     )
 
 
-def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
+def make_subgraph_page(subgraph: Subgraph) -> messages.CalculatorView:
     """Return the description of a subgraph; without ports if it is made for each node."""
     doc = inspect.cleandoc(getattr(subgraph, "doc", ""))
-    ports: tuple[PortRow, ...] | None
+    ports: list[messages.PortOfCalculator] | None
     try:
         config = subgraph.make(SubgraphContext(None))
-        ports = (
-            tuple(
-                PortRow(field, tag, index, name, "", False, False, "")
-                for field in FIELDS.values()
-                for (tag, index), name in _entries(getattr(config, field))
-            )
-            or None
-        )
+        ports = [
+            messages.PortOfCalculator(field, tag, index, name, "", False, False, "")
+            for field in FIELDS.values()
+            for (tag, index), name in _entries(getattr(config, field))
+        ] or None
     except BaseException as error:
         raise_interrupt(error)
         ports = None  # the function needs a node's options
@@ -141,13 +86,13 @@ def make_subgraph_page(subgraph: Subgraph) -> CalculatorPage:
         if ports
         else _node_in(doc, subgraph.name, []) or _guess(subgraph.name, [])
     )
-    return CalculatorPage(
+    return messages.CalculatorView(
         name=subgraph.name,
         summary=doc.partition("\n")[0] or "(subgraph)",
         doc=doc,
         place="subgraph",
         ports=ports,
-        options=(),
+        options=[],
         timestamp_offset=None,
         process_timestamp_bounds=False,
         input_stream_handler="",
@@ -186,13 +131,13 @@ def _names(calculator: type[Calculator], ports: list[Port[Any]]) -> dict[Port[An
     }
 
 
-def _row(port: Port[Any], name: str) -> PortRow:
+def _row(port: Port[Any], name: str) -> messages.PortOfCalculator:
     if port.same_as is not None:
         kind = f"same as {_label(port.same_as)}"
     else:
         shown = PacketType().set(port.spec).name
         kind = "any" if shown == "[Any Type]" else shown
-    return PortRow(
+    return messages.PortOfCalculator(
         FIELDS[port.kind],
         port.tag,
         port.index,
@@ -316,15 +261,18 @@ def _end_of_block(text: str, at: int) -> int:
     return len(text)
 
 
-def list_calculators(registry: Registry) -> Calculators:
+def list_calculators(registry: Registry) -> messages.Calculators:
     """Return names and summaries of everything that a node may name."""
-    return Calculators(
-        [CalculatorEntry(name, summary_of(cls)) for name, cls in registry.calculators().items()],
+    return messages.Calculators(
+        [
+            messages.CalculatorEntry(name, summary_of(cls))
+            for name, cls in registry.calculators().items()
+        ],
         list(registry.subgraphs()),
     )
 
 
-def view_calculator(name: str, registry: Registry) -> CalculatorView:
+def view_calculator(name: str, registry: Registry) -> messages.CalculatorView:
     """Return the description of a calculator or subgraph.
 
     Raises:
@@ -336,10 +284,10 @@ def view_calculator(name: str, registry: Registry) -> CalculatorView:
         raise NotFoundError(
             f'No calculator "{name[:100]}" is registered.{did_you_mean(name, known)}'
         )
-    return msgspec.convert(page.to_json(), CalculatorView)
+    return page
 
 
-def find_page(name: str, registry: Registry) -> CalculatorPage | None:
+def find_page(name: str, registry: Registry) -> messages.CalculatorView | None:
     """Return the page of a calculator or subgraph; None if there is none of this name."""
     calculator = registry.find_calculator(name)
     if calculator is not None:

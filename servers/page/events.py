@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from servers.drawing.drawing import GraphDrawing
-from servers.page.scratch_messages import SCRATCH_ANSWERS
+from servers.page.scratch_messages import SCRATCH_ANSWERS, CalculatorView
 
 # Events of GET /v1/live ---------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class NodeView(Struct):
 
     Attributes:
         options: in the text form of protobuf.
-        docs: the page of the calculator, as ``graphrt calculators NAME --format json`` prints it.
+        docs: the description of the calculator.
         waits: the oldest running runs, 8 at most.
         last: the last packets, if a live stream focuses on the node.
         errors: the last runs that it has failed, 8 at most.
@@ -354,7 +354,7 @@ class NodeView(Struct):
     name: str
     calculator: str
     options: str
-    docs: dict[str, Any]
+    docs: CalculatorView
     waits: list[Waiting]
     last: list[PacketSeen]
     errors: list[NodeError]

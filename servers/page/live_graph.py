@@ -29,6 +29,7 @@ from servers.page.events import (
     StreamCounts,
     Waiting,
 )
+from servers.page.scratch_messages import CalculatorView
 
 if TYPE_CHECKING:
     from servers.drawing.description import GraphDescription
@@ -280,7 +281,7 @@ def drawn(
 
 
 def view_node(
-    graph: LiveGraph, node: NodePlan, docs: dict[str, Any], *, with_text: bool
+    graph: LiveGraph, node: NodePlan, docs: CalculatorView, *, with_text: bool
 ) -> NodeView:
     """Return the state of a node of a loaded graph."""
     name = node.name

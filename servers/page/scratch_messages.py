@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from graph_runtime.options.options_text import OptionField
 from servers.drawing.drawing import GraphDrawing
 
 
@@ -128,7 +129,7 @@ class Calculators(Struct):
 
 
 class PortOfCalculator(Struct):
-    """A declared port of a calculator."""
+    """A declared port of a calculator. ``type`` is written as in messages."""
 
     field: str
     tag: str
@@ -141,17 +142,18 @@ class PortOfCalculator(Struct):
 
 
 class OptionsOfCalculator(Struct):
-    """A type of options: its fields as ``graphrt calculators NAME --format json`` has them."""
+    """A type of options with its fields."""
 
     message_type: str
-    fields: list[dict[str, Any]]
+    fields: list[OptionField]
 
 
 class CalculatorView(Struct):
     """``GET /v1/calculators/{name}``: its ports, options, and a node to paste.
 
     Attributes:
-        ports: None if they depend on the node.
+        ports: None if they depend on the graph, because the class overrides ``contract``.
+        timestamp_offset: None if there is none, and for subgraphs, whose nodes have their own.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import REGISTRY, NotFoundError, Registry
@@ -105,10 +105,10 @@ class PageViews:
             raise NotFoundError(f'The graph "{name}" has no node "{node}"')
 
         # In a thread: it reads the declarations of options.
-        def _page() -> dict[str, Any]:
+        def _page() -> CalculatorView:
             from servers.page.calculator_page import make_page
 
-            return make_page(planned.calculator_type, planned.calculator_class).to_json()
+            return make_page(planned.calculator_type, planned.calculator_class)
 
         docs = await asyncio.to_thread(_page)
         return view_node(graph, planned, docs, with_text=self.feed.settings.contents)

@@ -1,4 +1,4 @@
-import type { CalculatorView } from "../live_types"
+import type { CalculatorView, OptionField } from "../live_types"
 import { FIELDS, MESSAGES } from "./fields"
 import {
   messageAt,
@@ -30,13 +30,6 @@ export interface Known {
   calculators: { name: string; summary: string }[]
   subgraphs: string[]
   view(calculator: string): CalculatorView | undefined
-}
-
-interface OptionField {
-  name: string
-  type: string
-  doc: string
-  default?: string | null
 }
 
 const PORTS = ["input_stream", "output_stream", "input_side_packet", "output_side_packet"]
@@ -144,7 +137,7 @@ function typeOffers(message: Message, from: number, known: Known): Offers | null
 function optionFields(message: Message, known: Known): OptionField[] {
   const type = message.name.replace(/^\[(?:type\.googleapis\.com\/)?|(?:\.ext)?\]$/g, "")
   const options = optionsOf(message, known).find(({ message_type }) => message_type === type)
-  return (options?.fields ?? []) as unknown as OptionField[]
+  return options?.fields ?? []
 }
 
 function enumOffers(message: Message, ahead: string, from: number, known: Known): Offers | null {

@@ -31,9 +31,9 @@ const VIEW: CalculatorView = {
     {
       message_type: "mediapipe.ScaleOptions",
       fields: [
-        { name: "width", type: "int32", default: "0", doc: "In pixels." },
-        { name: "mode", type: "FIT | STRETCH", default: null, doc: "" },
-        { name: "flip", type: "bool", default: "false", doc: "" },
+        { name: "width", type: "int32", default: "0", doc: "In pixels.", required: false },
+        { name: "mode", type: "FIT | STRETCH", default: null, doc: "", required: false },
+        { name: "flip", type: "bool", default: "false", doc: "", required: false },
       ],
     },
   ],

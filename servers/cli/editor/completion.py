@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 from graph_runtime import Registry
 from graph_runtime.language.statements import PORT_FIELDS, Block, DraftText, Statement
 from protos.pool import find_extension, find_message, is_repeated
-from servers.page.calculator_page import CalculatorPage, PortRow, find_page, summary_of
+from servers.page.calculator_page import find_page, summary_of
+from servers.page.scratch_messages import CalculatorView, PortOfCalculator
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Catalog:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._pages: dict[str, CalculatorPage | None] = {}
+        self._pages: dict[str, CalculatorView | None] = {}
 
     def calculators(self) -> Iterator[tuple[str, str]]:
         """Yield names and summaries of everything that a node may name."""
@@ -87,13 +88,13 @@ class Catalog:
         for name in self._registry.subgraphs():
             yield name, "(subgraph)"
 
-    def page(self, name: str) -> CalculatorPage | None:
+    def page(self, name: str) -> CalculatorView | None:
         """Return the description of a calculator; None if it is not known."""
         if name not in self._pages:
             self._pages[name] = find_page(name, self._registry)
         return self._pages[name]
 
-    def ports(self, calculator: str, field: str) -> list[PortRow]:
+    def ports(self, calculator: str, field: str) -> list[PortOfCalculator]:
         """Return the ports of a calculator that a field of its node names.
 
         If its ports depend on the node, these are the ports of the calculator's example.
@@ -132,7 +133,7 @@ class Catalog:
         return message
 
 
-def _rows_of(snippet: str) -> list[PortRow]:
+def _rows_of(snippet: str) -> list[PortOfCalculator]:
     """Return the ports of a node as it is written."""
     rows = []
     for each in DraftText.read(snippet).ports():
@@ -140,7 +141,7 @@ def _rows_of(snippet: str) -> list[PortRow]:
         if each.value.count(":") == 1:
             tag, index = index, "0"
         number = int(index) if index.isdecimal() else 0
-        rows.append(PortRow(each.name, tag, number, name, "", False, False, ""))
+        rows.append(PortOfCalculator(each.name, tag, number, name, "", False, False, ""))
     return rows
 
 

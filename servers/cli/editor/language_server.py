@@ -33,7 +33,7 @@ from servers.contract.finding import Finding
 from servers.drawing.description import describe_graph
 from servers.drawing.layout import draw
 from servers.drawing.svg import to_svg
-from servers.page.calculator_page import CalculatorPage
+from servers.page.scratch_messages import CalculatorView
 from servers.serving.graph_source import answer_problems
 
 _TITLES: Final = {
@@ -64,7 +64,7 @@ def hover(draft: DraftText, offset: int, catalog: Catalog) -> tuple[str, int, in
     return (text, start, end) if text else None
 
 
-def page_text(page: CalculatorPage) -> str:
+def page_text(page: CalculatorView) -> str:
     """Return the description of a calculator in Markdown."""
     parts = [f"**{page.name}**", page.doc]
     for field, title in _TITLES.items():
