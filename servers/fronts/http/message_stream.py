@@ -20,7 +20,7 @@ from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import note_error, note_reason
 from graph_runtime import Code, GraphError
-from servers.contract.failure import clean
+from servers.contract.failure import clean, forget_frames
 from servers.fronts.body_room import SLOW_SECONDS
 from servers.fronts.http.answer_streams import SentResponse
 from servers.fronts.http.connection import HttpConnection
@@ -302,6 +302,7 @@ class MessageStream:
             self._end()
             await asyncio.wait([writing], timeout=_CLOSE_SECONDS)
             await self._fail(http_error(raised, self._exchange.request_id))
+            forget_frames(raised)
         else:
             await self._socket.close()
         finally:

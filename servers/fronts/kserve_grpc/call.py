@@ -435,6 +435,7 @@ class Calls:
                     raise asyncio.CancelledError from gone  # gRPC then sends no status
                 except BaseException as raised:
                     code, text = status_of(_reason_of(raised, call))
+                    forget_frames(raised)
                 else:
                     entry.status = grpc.StatusCode.OK
                     return
