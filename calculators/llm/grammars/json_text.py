@@ -37,6 +37,8 @@ _ANY_LETTER: Final = Alternation((
     _SHORT_ESCAPE,
     parse_regex(r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"),
 ))  # fmt: skip
+#: One letter of a string that is counted.
+LETTER: Final = Alternation((CharClass(PLAIN), _SHORT_ESCAPE))
 #: The rest of a string after its first quote, and a string.
 STRING_REST: Final = Concatenation((Repeat(_ANY_LETTER, 0, None), _QUOTE))
 STRING: Final = Concatenation((_QUOTE, STRING_REST))
@@ -51,8 +53,7 @@ AFTER_COLON: Final = parse_regex(r" ?")
 
 def counted_string(low: int, high: int | None) -> Node:
     """Return the strings of ``low`` to ``high`` letters; None is without end."""
-    letter = Alternation((CharClass(PLAIN), _SHORT_ESCAPE))
-    return Concatenation((_QUOTE, Repeat(letter, low, high), _QUOTE))
+    return Concatenation((_QUOTE, Repeat(LETTER, low, high), _QUOTE))
 
 
 def string_of(content: Node) -> Node:

@@ -93,6 +93,16 @@ def test_a_string_has_an_allowed_number_of_letters(letter: str, low: int, high: 
         assert matches(grammar, text) is expected, count
 
 
+@pytest.mark.parametrize(("low", "high"), [(0, 40), (3, 300), (20, None)])
+def test_letters_without_some_are_counted_too(low: int, high: int | None) -> None:
+    bounds = {"minLength": low} | ({} if high is None else {"maxLength": high})
+    grammar = string_grammar(pattern=r"^[^\n\r]*$", **bounds)
+    for count in {0, low - 1, low, 5, 6, 12, 13, high or 60, (high or 60) + 1} - {-1}:
+        expected = low <= count and (high is None or count <= high)
+        assert matches(grammar, json.dumps("\t" * count)) is expected, count
+    assert not matches(grammar, json.dumps("a" * max(low, 1) + "\n"))
+
+
 @pytest.mark.parametrize(
     ("pattern", "yes", "no"),
     [
