@@ -12,8 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -332,7 +330,6 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS))
     parser.add_argument("--shared", action="store_true", help="say that the machine was busy")
     arguments = parser.parse_args(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     busy = " The machine was shared with other work." if arguments.shared else ""
     publish(report(arguments.only, busy), arguments.write)
 

@@ -358,14 +358,19 @@ def run_command(module: str, doc: str | None, commands: Mapping[str, Command]) -
     command = commands.get(name)
     if command is None:
         sys.exit(doc)
-    # A server that is running would outlive this process otherwise.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    _end_servers_too()
     about = (command.__doc__ or "").partition("\n")[0]
     command(argparse.ArgumentParser(f"python -m {module} {name}", description=about), words)
 
 
+def _end_servers_too() -> None:
+    """Let SIGTERM end this process by an exception, or its servers would outlive it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+
+
 def report_parser(doc: str | None) -> argparse.ArgumentParser:
     """Return a parser for a module with one command, with ``--write FILE``."""
+    _end_servers_too()
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     add_write(parser)
     return parser

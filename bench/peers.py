@@ -11,9 +11,7 @@ of `bench.serve_vs_engine`, and ``--write`` writes after every repetition.
 from __future__ import annotations
 
 import argparse
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -343,8 +341,6 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     arguments = parser.parse_args()
-    # Otherwise a server would outlive this process.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with tempfile.TemporaryDirectory() as place:
         print(run(arguments, Path(place)))
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -333,6 +334,7 @@ def draw_all() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, print, and write the page if requested; return 1 if a ratio became worse."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=list(GROUPS), default=list(GROUPS))
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
