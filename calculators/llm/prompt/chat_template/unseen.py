@@ -65,8 +65,8 @@ class ShownRoles:
                     of_parts.add(role)
                 elif is_rendered or takes_parts:
                     hidden.add((role, has_tools))
-        if "user" in of_parts:
-            # Nearly all of these templates take every role in one way.
+        if "user" in of_parts and not _shown(template, "system", False, ())[0]:
+            # It is taken as the system's text is.
             of_parts.add("developer")
         return cls(frozenset(of_parts), frozenset(hidden))
 

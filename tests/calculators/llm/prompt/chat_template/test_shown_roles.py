@@ -55,6 +55,11 @@ def test_an_answer_goes_on_in_a_part() -> None:
 def test_system_messages_become_parts_too() -> None:
     chat = [said("user", "Hi"), said("system", "S"), said("developer", "D")]
     assert rendered(OF_PARTS, *chat) == "<user>Hi<system>S<developer>D"
+    only_user = (
+        "{% for m in messages %}<{{ m.role }}>"
+        "{{ m.content[0]['text'] if m.role == 'user' else m.content }}{% endfor %}"
+    )
+    assert rendered(only_user, *chat) == "<user>Hi<system>S<developer>D"
 
 
 def test_tools_are_written_into_a_part() -> None:
