@@ -26,7 +26,10 @@ RESERVED: Final = frozenset(
 )
 
 VERBOSITY: Final = Enumeration(("low", "medium", "high"))
-EFFORT: Final = Enumeration(("none", "minimal", "low", "medium", "high", "xhigh", "max"))
+EFFORT: Final = Enumeration(
+    # The last is Groq's word for saying nothing.
+    ("none", "minimal", "low", "medium", "high", "xhigh", "max", "default")
+)
 _THINKS: Final = {
     "none": False,
     "low": True,
@@ -113,7 +116,7 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
             values.setdefault("thinking", thinks)
     if thinking is not None:
         values.setdefault("enable_thinking", thinking)
-    if effort is not None:
+    if effort not in (None, "default"):
         values.setdefault("reasoning_effort", effort)
         if effort in _THINKS:
             values.setdefault("enable_thinking", _THINKS[effort])

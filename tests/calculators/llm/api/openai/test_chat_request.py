@@ -174,6 +174,9 @@ class TestTemplateArguments:
         assert values["reasoning_effort"] == effort
         assert values.get("enable_thinking") is thinks
 
+    def test_the_default_effort_says_nothing(self) -> None:
+        assert chat(reasoning_effort="default").template.values == {}
+
     def test_the_explicit_argument_wins(self) -> None:
         values = chat(
             reasoning_effort="high",

@@ -217,6 +217,17 @@ def test_parts_with_reasoning_are_an_assistants_reasoning(thinking: object) -> N
     assert message["content"] == [{"type": "text", "text": "a"}]
 
 
+def test_reasoning_in_the_form_of_openrouter_is_read() -> None:
+    details = [
+        {"type": "reasoning.summary", "summary": "h"},
+        {"type": "reasoning.encrypted", "data": "x"},
+        {"type": "reasoning.text", "text": "m", "signature": None},
+    ]
+    said = {"role": "assistant", "content": "a", "reasoning_details": details}
+    assert normalised(said)["reasoning_content"] == "hm"
+    assert normalised({**said, "reasoning": "so"})["reasoning_content"] == "so"
+
+
 def test_calls_of_the_former_form_and_their_results() -> None:
     messages = normalise_messages(
         [
