@@ -10,8 +10,11 @@ Together with the declared options they are the whole command line of OpenVINO M
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +23,7 @@ from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.settings import value_types
 from calculators.kit.settings.declaration import RUNNING, Option, option, options_of
 from calculators.kit.tasks import settings_of_tasks
+from calculators.tensors.openvino.model_settings import TOKENIZERS
 from servers.options.model_options import (
     BATCHES,
     GRPC,
@@ -49,7 +53,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[bool, str]]] = {
     ),
     "rest_workers": (True, "--workers starts server processes, which share both ports"),
     "custom_node_resources_cleaner_interval_seconds": (True, "there are no custom nodes"),
-    "cpu_extension": (False, "libraries of custom operations are not loaded yet"),
     "trace_path": (
         False,
         "traces go to a collector, --otlp_endpoint; `graphrt run --trace` writes files",
@@ -476,6 +479,12 @@ class LifecycleOptions:
     )
 
 
+def _library(text: str) -> str:
+    if text not in ("", TOKENIZERS) and not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"{text}: no such file")
+    return text if text in ("", TOKENIZERS) else os.path.abspath(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOptions(RequestQueue):
     """Options that the settings of served graphs and models inherit."""
@@ -498,6 +507,14 @@ class GraphOptions(RequestQueue):
         group=LIMITS,
         metavar="BOOL",
         reads=value_types.switch,
+    )
+    cpu_extension: str = option(
+        "",
+        "a library of operations that plain models may have: a file, or openvino_tokenizers for "
+        "the one of models that read and write text",
+        group=RUNNING,
+        metavar="FILE",
+        reads=_library,
     )
     cache_dir: str = option(
         "",

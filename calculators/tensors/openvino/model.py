@@ -16,18 +16,25 @@ import numpy.typing as npt
 from calculators.kit.child_process.library_errors import library_reason
 from calculators.tensors.openvino.infer_requests import Array, InferRequests
 from calculators.tensors.openvino.model_settings import Dimension
+from calculators.tensors.openvino.strings import (
+    ELEMENT_TYPE,
+    StringInferences,
+    StringPort,
+    StringPorts,
+    whole_ports,
+)
 from graph_runtime import Code, GraphError
 from graph_runtime.errors import did_you_mean
 
 #: The NumPy types that hold OpenVINO's element types. Of bf16, which NumPy does not have, an array
-#: holds the bits, as for KServe. Strings are left out: OpenVINO 2026.4's access to them from Python
-#: reads memory that was never written when all are empty, and divides by zero when there are none.
+#: holds the bits, as for KServe; of strings, `bytes` objects.
 _DTYPES: Final[dict[str, Any]] = {
     "boolean": np.bool_,
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     **{f"f{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
     "bf16": np.uint16,
+    ELEMENT_TYPE: object,
 }
 
 #: The numbers that OpenVINO's CPU plugin can take of types of 64 bits, as it computes in int32 and
@@ -76,6 +83,11 @@ class TensorSpec:
         Raises:
             GraphError: its element type has no NumPy equivalent.
         """
+        if isinstance(port, StringPort):
+            name = min(port.names, default=port.node_name)
+            shape = _dimensions(port.shape)
+            names = port.names | {name}
+            return cls(name, names, ELEMENT_TYPE, np.dtype(object), shape)
         names = port.get_names()
         name = port.get_any_name() if names else port.get_node().get_friendly_name()
         element_type = port.get_element_type().get_type_name()
@@ -107,7 +119,7 @@ class TensorSpec:
         Raises:
             TensorError: the array has another element type or shape, or numbers beyond `span`.
         """
-        if array.dtype != self.dtype:
+        if array.dtype != self.dtype and not (self.dtype == object and array.dtype.kind in "SU"):
             bits = " (the bits of bf16)" if self.element_type == "bf16" else ""
             raise TensorError(
                 f'tensor "{self.name}": the element type is {array.dtype}, {self.dtype}{bits} is '
@@ -130,6 +142,9 @@ class TensorSpec:
 
     def refusal_of_numbers(self, array: npt.NDArray[Any]) -> str:
         """Return why the device cannot take the numbers of an array of this type; "" if it can."""
+        if self.element_type == ELEMENT_TYPE:
+            # OpenVINO 2026.4 would answer with strings of the request before.
+            return "" if array.size else "one string at least is expected"
         if self.span is None or not array.size:
             return ""
         low, high = self.span
@@ -214,22 +229,33 @@ class Model:
         version: int = 1,
         nireq: int = 0,
         rt_info: Mapping[str, object] | None = None,
+        strings: StringPorts | None = None,
     ) -> Model:
         """``compiled`` is an `openvino.CompiledModel`; ``nireq`` 0: as many as OpenVINO recommends.
+
+        ``strings``: the string ports that were taken apart before it was compiled.
 
         Raises:
             GraphError: no NumPy array can hold a tensor's element type.
         """
         is_on_cpu = _is_on_cpu(compiled)
+        inputs, outputs = compiled.inputs, compiled.outputs
+        has_strings = strings is not None and any((*strings.inputs, *strings.outputs))
+        if strings is not None:
+            inputs, outputs = whole_ports(compiled, strings)
         facts = ModelFacts(
             name,
             version,
-            tuple(TensorSpec.of(port, is_on_cpu=is_on_cpu) for port in compiled.inputs),
-            tuple(map(TensorSpec.of, compiled.outputs)),
+            tuple(TensorSpec.of(port, is_on_cpu=is_on_cpu) for port in inputs),
+            tuple(map(TensorSpec.of, outputs)),
             nireq or compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"),
             _streams(compiled),
             rt_info or {},
         )
+        if strings is not None and has_strings:
+            dtypes = [port.get_element_type().to_dtype() for port in compiled.outputs]
+            requests = InferRequests(compiled, dtypes, facts.nireq)
+            return cls(facts, StringInferences(requests, strings))
         dtypes = [spec.dtype for spec in facts.outputs]
         return cls(facts, InferRequests(compiled, dtypes, facts.nireq))
 

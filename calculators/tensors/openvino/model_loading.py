@@ -15,10 +15,12 @@ from calculators.kit.model_initializer import check_model_files
 from calculators.tensors.openvino.model import Model
 from calculators.tensors.openvino.model_settings import (
     ANY_INPUT,
+    TOKENIZERS,
     Conversion,
     Dimension,
     ModelSettings,
 )
+from calculators.tensors.openvino.strings import split_strings
 from graph_runtime import Code, GraphError, LoadProgress
 from graph_runtime.errors import did_you_mean
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -198,16 +200,19 @@ def load_model(
     try:
         progress.begin("reading the model", 0.0)
         check_model_files((file, file.with_suffix(".bin")))
-        network = _core().read_model(file)
+        core = _core(settings.extension)
+        network = core.read_model(file)
         _rename(network, file if file.is_dir() else file.parent)
         network = apply_settings(network, settings)
         config = dict(settings.plugin_config)
         if entry is not None:
             config[PROPERTY] = str(entry.path)
         progress.begin("compiling the model", 0.2)
-        compiled = _core().compile_model(network, settings.target_device, config)
+        rt_info = _rt_info(network)
+        network, strings = split_strings(network)
+        compiled = core.compile_model(network, settings.target_device, config)
         finish(entry)
-        return Model.of(compiled, name, version, settings.nireq, _rt_info(network))
+        return Model.of(compiled, name, version, settings.nireq, rt_info, strings)
     except GraphError:
         raise
     except Exception as error:
@@ -234,11 +239,24 @@ def _cache_entry(file: Path, settings: ModelSettings) -> CacheEntry | None:
 
 
 @cache
-def _core() -> Any:
-    """Return the process's only `openvino.Core`, which holds the devices."""
+def _core(extension: str = "") -> Any:
+    """Return the process's `openvino.Core`, which holds the devices.
+
+    There is one with each library of operations, ``extension``: a path, or `TOKENIZERS`.
+
+    Raises:
+        RuntimeError: the library cannot be loaded.
+    """
     import openvino  # here: processes without such a model do not load it
 
-    return openvino.Core()
+    core = openvino.Core()
+    if extension == TOKENIZERS:
+        import openvino_tokenizers
+
+        extension = str(openvino_tokenizers._ext_path)
+    if extension:
+        core.add_extension(extension)
+    return core
 
 
 def _rename(network: Any, folder: Path) -> None:

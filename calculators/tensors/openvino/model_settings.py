@@ -34,6 +34,9 @@ ANY_LENGTH: Final = Dimension(0, None)
 #: The layout that clients send, and the one that the model takes.
 Conversion: TypeAlias = tuple[str, str]
 
+#: The library of operations that comes with a package, by its short name.
+TOKENIZERS: Final = "openvino_tokenizers"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
@@ -57,6 +60,7 @@ class ModelSettings:
             scale. A list has one number per channel, and needs a layout.
         cache_dir: directory for compiled models; "" for none.
         cache_bytes: the most bytes that it may hold; 0: no bound.
+        extension: a library of operations that the model may have; "" for none.
     """
 
     target_device: str = "CPU"
@@ -71,3 +75,4 @@ class ModelSettings:
     scale: tuple[float, ...] | float | None = None
     cache_dir: str = ""
     cache_bytes: int = 0
+    extension: str = ""

@@ -310,14 +310,13 @@ class ModelVersion:
 
     def _load(self, path: Path | None, progress: LoadProgress) -> Model:
         source = source_of(self._entry, self.number, path)
-        if self._entry.is_cached:
-            settings = replace(
-                source.settings,
-                cache_dir=self._settings.cache_dir,
-                cache_bytes=self._settings.cache_dir_size,
-            )
-            source = replace(source, settings=settings)
-        return source.load(progress)
+        settings = replace(
+            source.settings,
+            cache_dir=self._settings.cache_dir if self._entry.is_cached else "",
+            cache_bytes=self._settings.cache_dir_size,
+            extension=self._settings.cpu_extension,
+        )
+        return replace(source, settings=settings).load(progress)
 
     async def answer(self, payload: HttpPayload, emit: Callable[[ResponsePacket], object]) -> None:
         """Refuse an HTTP request.

@@ -44,6 +44,7 @@ _DATATYPES: Final[Mapping[str, Datatype]] = {
     "f32": Datatype.FP32,
     "f64": Datatype.FP64,
     "bf16": Datatype.BF16,
+    "string": Datatype.BYTES,
 }
 
 

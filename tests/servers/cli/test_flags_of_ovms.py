@@ -42,7 +42,7 @@ SERVED = """
 --max_resolution 512x512             --default_resolution 512x512      --num_images_per_prompt 2
 --max_num_images_per_prompt 2        --guidance_scale 7.5              --max_num_inference_steps 5
 --default_num_inference_steps 5      --source_loras a=a.safetensors
---disable_input_count_validation true
+--disable_input_count_validation true  --cpu_extension openvino_tokenizers
 """
 #: Flags of 2026.4 that are further spellings here.
 SPELLINGS = {
@@ -52,7 +52,7 @@ SPELLINGS = {
 #: Flags that are accepted, and of which a line says that they have no effect.
 NO_EFFECT = """
 --grpc_workers 4                     --grpc_max_threads 8              --grpc_memory_quota 1000
---rest_workers 4                     --cpu_extension lib.so            --trace_path trace
+--rest_workers 4                     --trace_path trace
 --custom_node_resources_cleaner_interval_seconds 1                     --num_streams 2
 --sequence_cleaner_poll_wait_minutes 5                                 --max_sequence_number 9
 --idle_sequence_cleanup true         --max_length 512

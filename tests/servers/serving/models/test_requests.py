@@ -54,6 +54,42 @@ def test_a_request_is_answered_with_its_id_and_the_version(tmp_path: Path) -> No
     serving([entry(tmp_path, "m")], scenario)
 
 
+def test_texts_go_in_and_out_of_a_model_of_strings(tmp_path: Path) -> None:
+    text = parameter("TEXT", [-1], openvino.Type.string)
+    model = openvino.Model([op.result(text.output(0))], [text], "texts")
+    save(model, tmp_path / "m" / "1" / "m.xml")
+    texts = np.array([b"one", b"", "zwölf".encode()], object)
+
+    async def scenario(repository: ModelRepository) -> None:
+        metadata = await repository.metadata("m")
+        assert metadata.inputs == (TensorMetadata("TEXT", Datatype.BYTES, (-1,)),)
+        asked = InferRequest("m", inputs=(Tensor("TEXT", Datatype.BYTES, texts),))
+        (output,) = (await infer(repository, asked)).outputs
+        assert isinstance(output, Tensor)
+        assert (output.datatype, output.data.tolist()) == (Datatype.BYTES, texts.tolist())
+        empty = InferRequest("m", inputs=(Tensor("TEXT", Datatype.BYTES, texts[:0]),))
+        with pytest.raises(RequestError, match="one string at least is expected"):
+            await infer(repository, empty)
+        with pytest.raises(RequestError, match="the datatype is FP32, not BYTES"):
+            await infer(repository, request("m", TEXT=[1]))
+
+    serving([entry(tmp_path, "m")], scenario)
+
+
+def test_inputs_that_the_model_does_not_have_may_be_left_out(tmp_path: Path) -> None:
+    write_versions(tmp_path, "m", 3)
+
+    async def scenario(repository: ModelRepository) -> None:
+        response = await infer(repository, request("m", X=[1, 2], MORE=[7]))
+        (output,) = response.outputs
+        assert isinstance(output, Tensor)
+        assert output.data.tolist() == [4, 5]
+        with pytest.raises(RequestError, match="needs the inputs"):
+            await infer(repository, request("m", MORE=[7]))
+
+    serving([entry(tmp_path, "m")], scenario, ignores_further_inputs=True)
+
+
 @pytest.mark.parametrize(
     ("numpy_type", "good", "bad", "span"),
     [
