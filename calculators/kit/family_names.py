@@ -264,6 +264,7 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "IrisLandmarkCpu",
             "IrisLandmarkLandmarksToRoi",
             "IrisLandmarkLeftAndRightCpu",
+            "IrisRendererCpu",
             "IrisToDepthCalculator",
             "IrisToRenderDataCalculator",
             "LabelsToRenderDataCalculator",

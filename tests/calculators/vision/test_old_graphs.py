@@ -112,12 +112,16 @@ def test_detections_keep_the_labels_that_are_allowed(
     assert [list(each.label) for each in found] == kept
 
 
-def irises(diameter: float) -> Any:
-    """Return the landmarks of two irises of that many pixels."""
+def points_of_irises(diameter: float) -> list[tuple[float, float, float]]:
+    """Return the points of two irises of that many pixels."""
     r = diameter / 2
     points = [(0, 0), (r, 0), (0, -r), (-r, 0), (0, r)]
     both = [(x + eye, y + 240) for eye in (320, 400) for x, y in points]
-    return landmarks([(x / SIZE[0], y / SIZE[1], 0) for x, y in both])
+    return [(x / SIZE[0], y / SIZE[1], 0) for x, y in both]
+
+
+def irises(diameter: float) -> Any:
+    return landmarks(points_of_irises(diameter))
 
 
 def test_eyes_are_as_far_as_their_irises_are_small() -> None:
@@ -149,6 +153,35 @@ def test_irises_are_drawn_as_circles_with_their_distance() -> None:
     oval = found.render_annotations[0].oval.rectangle
     assert (oval.right - oval.left) * SIZE[0] == pytest.approx(20, abs=1e-3)
     assert found.render_annotations[-1].text.display_text == "Left : :50 cm"
+
+
+def test_eyes_are_drawn_on_the_image_as_in_the_graph_of_irises() -> None:
+    tags = "IMAGE DETECTIONS EYE_LANDMARKS_LEFT EYE_LANDMARKS_RIGHT IRIS_LANDMARKS_LEFT"
+    others = "IRIS_LANDMARKS_RIGHT FACE_LANDMARKS NORM_RECT LEFT_EYE_RECT RIGHT_EYE_RECT"
+    text = node("IrisRendererCpu", *streams(f"{tags} {others}", "IMAGE:"))
+    black = ImageFrame(ImageFormat.SRGB, np.zeros((SIZE[1], SIZE[0], 3), np.uint8))
+
+    def eye(x: float) -> Any:
+        return landmarks([(x, 0.5, 0)] * 8 + [(x, 0.25, 0)] * 63)
+
+    both = points_of_irises(40)
+    given = {
+        "image": black,
+        "detections": [],
+        "eye_landmarks_left": eye(0.1),
+        "eye_landmarks_right": eye(0.9),
+        "iris_landmarks_left": landmarks(both[:5]),
+        "iris_landmarks_right": landmarks(both[5:]),
+    }
+    (drawn,) = run(text, given)
+    pixels = drawn.pixels
+    # Boundaries from a quarter of the height to its half, in red; nothing of others.
+    for x in (64, 576):
+        assert pixels[180, x].tolist() == [255, 0, 0]
+        assert pixels[300, x].tolist() == [0, 0, 0]
+    blue = (pixels == [0, 0, 255]).all(axis=2)
+    assert blue.any()
+    assert black.pixels.any() == np.False_
 
 
 def test_the_focal_length_is_read_from_a_file() -> None:
