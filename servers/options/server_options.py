@@ -23,7 +23,6 @@ from calculators.kit.requests.unknown_members import UnknownMembers
 from calculators.kit.settings import value_types
 from calculators.kit.settings.declaration import RUNNING, Option, option, options_of
 from calculators.kit.tasks import settings_of_tasks
-from calculators.tensors.openvino.model_settings import TOKENIZERS
 from servers.options.model_options import (
     BATCHES,
     GRPC,
@@ -480,9 +479,12 @@ class LifecycleOptions:
 
 
 def _library(text: str) -> str:
-    if text not in ("", TOKENIZERS) and not Path(text).is_file():
+    """Read the path of a library, or the name of one that comes with a package."""
+    if text.isidentifier() and not Path(text).is_file():
+        return text
+    if not Path(text).is_file():
         raise argparse.ArgumentTypeError(f"{text}: no such file")
-    return text if text in ("", TOKENIZERS) else os.path.abspath(text)
+    return os.path.abspath(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
         ("--enable_prefix_caching=yes", "true or false is needed, not 'yes'"),
         ("--dynamic_split_fuse=1", "true or false is needed, not '1'"),
         ("--enable_tool_guided_generation=on", "true or false is needed, not 'on'"),
-        ("--kv_cache_precision u4", "'u4' is not known. Known here: u8"),
+        ("--kv_cache_precision u2", "'u2' is not known. Known here: u8, u4"),
         ("--model_distribution_policy TENSOR", "TENSOR_PARALLEL, PIPELINE_PARALLEL"),
         ("--tool_parser hermes", 'Did you mean "hermes3"?'),
         ("--reasoning_parser qwen", 'Did you mean "qwen3"?'),
