@@ -28,6 +28,11 @@ _TEXT: Final = ref("TextBlock")
 
 
 _ANY_TEXT: Final = one_of(_TEXT, ref("OtherTextBlock"))
+_RESULT_BLOCKS: Final = (
+    *("TextBlock", "ImageBlock", "DocumentBlock", "SearchResultBlock"),
+    *("ToolReferenceBlock", "OtherResultBlock"),
+)
+_RESULT_CONTENT: Final = nullable(one_of(string(), array(one_of(*map(ref, _RESULT_BLOCKS)))))
 #: The types of blocks that users and results show the model.
 _SHOWN_BLOCKS: Final = ("text", "image", "document", "search_result")
 _LEFT_OUT: Final = "A block that this server does not know: left out with a warning."
@@ -80,21 +85,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
             {
                 "type": const("tool_result"),
                 "tool_use_id": string(),
-                "content": nullable(
-                    one_of(
-                        string(),
-                        array(
-                            one_of(
-                                _TEXT,
-                                ref("ImageBlock"),
-                                ref("DocumentBlock"),
-                                ref("SearchResultBlock"),
-                                ref("ToolReferenceBlock"),
-                                ref("OtherResultBlock"),
-                            )
-                        ),
-                    )
-                ),
+                "content": _RESULT_CONTENT,
                 "is_error": {"type": ["boolean", "null"]},
             },
             required=("type", "tool_use_id"),
@@ -127,7 +118,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                 "type": const("mcp_tool_result"),
                 "tool_use_id": string(),
                 "is_error": nullable(flag()),
-                "content": one_of(string(), array(_TEXT), {"type": "null"}),
+                "content": _RESULT_CONTENT,
             },
             required=("type", "tool_use_id"),
         ),
@@ -153,7 +144,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         ),
         DocumentUrl=tagged("url", {"url": string("Of a host in `--allowed_media_domains`.")}),
         UploadedDocument=tagged("file", {"file_id": string("Of a file of the client.")}),
-        DocumentBlocks=tagged("content", {"content": one_of(string(), array(_TEXT))}),
+        DocumentBlocks=tagged("content", {"content": one_of(string(), array(_ANY_TEXT))}),
     ),
     "ToolReferenceBlock": tagged("tool_reference", {"tool_name": string()}),
     "McpServer": record(

@@ -168,7 +168,7 @@ class _ResponsesInput:
             case "mcp_call":
                 self._add_server_call(item, path)
             case "tool_search_call":
-                if item.get("execution") == "client":
+                if fields.string(item, "execution", f"{path}.execution") == "client":
                     self._calls.append(_client_call(item, kind, path))
             case "tool_search_output" | "additional_tools":
                 self._add_tools(item, path)
