@@ -38,6 +38,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"is above the maximum of new tokens",
             # What a text means.
             r"the text is not JSON",
+            r"structural_tag\\?\": expected an object",
             r"not a grammar",
             r"the expression",
             r"is not written in Base64",
@@ -69,6 +70,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"the (in|out)puts? |the parameter \\?\".*is an array",
             r"text_input\\?\": one element is needed",
             r"is missing: the graph needs it as side packet",
+            r"unknown datatype",
         )
     )
 )
