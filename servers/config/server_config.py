@@ -18,10 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from calculators.kit.machine import usable_memory
 from calculators.kit.seen_files import SeenFiles
 from calculators.kit.tasks import ModelToServe, task_of_model
-from calculators.tensors.openvino.directory_models import versions_in
 from graph_runtime import GraphConfigError
 from graph_runtime.errors import did_you_mean
 from servers.config.checks import (
@@ -599,6 +597,10 @@ class _Reading:
         A directory with the model of a task, as `graphrt pull` and optimum-intel write it, has the
         graph that ``--model_path`` makes of it.
         """
+        # Here: a config of graphs only needs no plain models.
+        from calculators.kit.machine import usable_memory
+        from calculators.tensors.openvino.directory_models import versions_in
+
         entry = entry_of(item, root, self.seen)
         if "graph_path" in item or self.seen.is_file(entry.graph_path):
             return entry
