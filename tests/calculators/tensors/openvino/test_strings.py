@@ -116,8 +116,3 @@ def test_a_library_of_operations_reads_texts() -> None:
         return [bytes(text) for text in texts]
 
     assert asyncio.run(there_and_back()) == [b"a small test"]
-
-
-def test_a_model_whose_operations_are_missing_is_refused_with_a_reason(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="OpenVINO on CPU: "):
-        load_model(DEMO / "openvino_tokenizer.xml", "reader")

@@ -213,7 +213,7 @@ def test_requests_in_flight_continue_while_a_model_is_unloaded(
             return compiled(self.model)
 
     core = Calling()
-    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", lambda: core)
+    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", lambda _: core)
     monkeypatch.setattr("servers.serving.model_repository.UNLOAD_SECONDS", 0)
 
     async def scenario(repository: ModelRepository) -> None:

@@ -148,7 +148,7 @@ def test_inferences_of_a_stream_overlap_and_are_bounded(
         def compile_model(self, network: Any, *arguments: Any) -> Any:
             return compiled(network, NUM_STREAMS="2", INFERENCE_NUM_THREADS=2)
 
-    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", Core)
+    monkeypatch.setattr("calculators.tensors.openvino.model_loading._core", lambda _: Core())
 
     async def scenario(repository: ModelRepository) -> None:
         answers: list[InferAnswer] = []
