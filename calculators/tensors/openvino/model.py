@@ -240,7 +240,6 @@ class Model:
         """
         is_on_cpu = _is_on_cpu(compiled)
         inputs, outputs = compiled.inputs, compiled.outputs
-        has_strings = strings is not None and any((*strings.inputs, *strings.outputs))
         if strings is not None:
             inputs, outputs = whole_ports(compiled, strings)
         facts = ModelFacts(
@@ -252,12 +251,10 @@ class Model:
             _streams(compiled),
             rt_info or {},
         )
-        if strings is not None and has_strings:
-            dtypes = [port.get_element_type().to_dtype() for port in compiled.outputs]
-            requests = InferRequests(compiled, dtypes, facts.nireq)
-            return cls(facts, StringInferences(requests, strings))
-        dtypes = [spec.dtype for spec in facts.outputs]
-        return cls(facts, InferRequests(compiled, dtypes, facts.nireq))
+        types = [port.get_element_type().get_type_name() for port in compiled.outputs]
+        dtypes = [np.dtype(_DTYPES[each]) for each in types]
+        requests = InferRequests(compiled, dtypes, facts.nireq)
+        return cls(facts, requests if strings is None else StringInferences(requests, strings))
 
     def __repr__(self) -> str:
         return f'<Model "{self.name}" version {self.version}>'

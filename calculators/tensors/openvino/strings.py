@@ -23,8 +23,9 @@ ELEMENT_TYPE: Final = "string"
 #: 2026.4 leaves the parts of the request before where a request's tensor has no strings.
 _PARTS_IN: Final = 3
 _PARTS_OUT: Final = 4
-#: Strings that are taken apart or joined in a thread.
+#: Strings, or bytes of them, from which on they are taken apart or joined in a thread.
 _MANY: Final = 10_000
+_LONG: Final = 1 << 20
 
 
 class StringPort(NamedTuple):
@@ -42,17 +43,17 @@ class StringPorts(NamedTuple):
     outputs: Sequence[StringPort | None]
 
 
-def split_strings(network: Any) -> tuple[Any, StringPorts]:
+def split_strings(network: Any) -> tuple[Any, StringPorts | None]:
     """Return a model with the parts of each string port of ``network``, and the string ports.
 
-    The same model if it has none. ``network`` is an `openvino.Model`, and is changed.
+    The same model and None if it has none. ``network`` is an `openvino.Model`, and is changed.
     """
     ports = StringPorts(
         [_string_port(port) for port in network.inputs],
         [_string_port(port) for port in network.outputs],
     )
     if not any((*ports.inputs, *ports.outputs)):
-        return network, ports
+        return network, None
     import openvino  # here: processes without such a model do not load it
     from openvino import opset15 as op
 
@@ -124,16 +125,20 @@ class StringInferences:
 
     async def infer(self, inputs: Sequence[Array]) -> list[Array]:
         """Run the model; arrays of strings are arrays of `bytes` objects, inputs of `str` too."""
-        count = sum(array.size for array in inputs if array.dtype == object)
-        parts = await _done(count, lambda: self._apart(inputs))
+        texts = [a for a, port in zip(inputs, self._ports.inputs, strict=True) if port is not None]
+        count = sum(array.size for array in texts)
+        size = 0 if count >= _MANY else sum(len(text) for array in texts for text in array.flat)
+        parts = await _done(count, size, lambda: self._apart(inputs))
         outputs = iter(await self._requests.infer(parts))
         found = [
             next(outputs) if port is None else tuple(next(outputs) for _ in range(_PARTS_OUT))
             for port in self._ports.outputs
         ]
-        count = sum(each[0].size for each in found if isinstance(each, tuple))
+        joined = [each for each in found if isinstance(each, tuple)]
         return await _done(
-            count, lambda: [_joined(*each) if isinstance(each, tuple) else each for each in found]
+            sum(begins.size for begins, *_ in joined),
+            sum(text.size for _, _, text, _ in joined),
+            lambda: [_joined(*each) if isinstance(each, tuple) else each for each in found],
         )
 
     def _apart(self, arrays: Sequence[Array]) -> list[Array]:
@@ -143,8 +148,8 @@ class StringInferences:
         return parts
 
 
-async def _done(count: int, work: Callable[[], list[Array]]) -> list[Array]:
-    return work() if count < _MANY else await asyncio.to_thread(work)
+async def _done(count: int, size: int, work: Callable[[], list[Array]]) -> list[Array]:
+    return work() if count < _MANY and size < _LONG else await asyncio.to_thread(work)
 
 
 def _taken_apart(array: Array) -> list[Array]:

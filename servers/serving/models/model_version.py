@@ -115,7 +115,7 @@ def version_paths(entry: ModelEntry) -> dict[int, Path]:
 
 def _remedy(path: Path) -> str:
     is_version = path.name.isascii() and path.name.isdecimal()
-    if is_version and any(path.glob(f"*{suffix}") for suffix in SUFFIXES):
+    if is_version and any(file.suffix in SUFFIXES for file in path.iterdir()):
         above = path.parent.name
         return f'; this is the folder of version {path.name}: name "{above}", which holds it'
     return ""

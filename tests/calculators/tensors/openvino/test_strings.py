@@ -73,6 +73,16 @@ def test_the_tensors_are_named_and_shaped_as_in_the_file(passing: Model) -> None
     assert passing.inputs[0].shape_text == "[?]"
 
 
+def test_bf16_stands_beside_strings(tmp_path: Path) -> None:
+    text, x = parameter("TEXT", [-1], openvino.Type.string), parameter("X", [2], openvino.Type.bf16)
+    results = [op.result(text.output(0)), op.result(named(op.add(x, x), "Y"))]
+    save(openvino.Model(results, [text, x], "both"), tmp_path / "both.xml")
+    model = load_model(tmp_path / "both.xml", "both")
+    one = np.full(2, 0x3F80, np.uint16)
+    found = asyncio.run(model.infer({"TEXT": strings(b"a"), "X": one}))
+    assert found["Y"].tolist() == [0x4000, 0x4000]
+
+
 def test_numbers_are_no_strings(passing: Model) -> None:
     given = {"TEXT": np.zeros(2, np.float32), "X": np.zeros(2, np.float32)}
     with pytest.raises(TensorError, match='tensor "TEXT": the element type is float32, object is'):

@@ -10,6 +10,7 @@ import pytest
 from graph_runtime import NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.serving.model_repository import ModelRepository
+from servers.serving.models.model_version import find_versions
 from tests.calculators.tensors.openvino.tiny_models import save
 from tests.servers.serving.models.model_folders import (
     add_number_model,
@@ -146,6 +147,12 @@ def test_a_model_that_fails_has_a_reason_and_stops_no_other(
         assert await numbers(repository, request("good", X=[0, 0])) == [1, 1]
 
     serving([entry(tmp_path, "bad", **config), entry(tmp_path, "good")], scenario)
+
+
+def test_a_folder_without_a_model_is_no_folder_of_a_version(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    problem = find_versions(entry(tmp_path, "m", base_path="7")).problem
+    assert str(problem).endswith("with a model in it, and no graph.pbtxt")
 
 
 def test_the_file_of_a_model_is_its_version_1(tmp_path: Path) -> None:
