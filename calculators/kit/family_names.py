@@ -194,6 +194,8 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
     ),
     "calculators.tensors.openvino": frozenset(
         {
+            "DemultiplyTensorsCalculator",
+            "GatherTensorsCalculator",
             "OpenVINOInferenceCalculator",
             "OpenVINOModelServerSessionCalculator",
         }

@@ -54,6 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     _add_validate(commands)
     _add_describe(commands)
+    _add_convert(commands)
     _add_calculators(commands)
     _add_run(commands)
     _add_render_prompt(commands)
@@ -154,6 +155,22 @@ def _add_describe(commands: argparse._SubParsersAction[CommandParser]) -> None:
         help="colors of an SVG drawing; auto follows the reader's settings",
     )
     _add_sources(command)
+
+
+def _add_convert(commands: argparse._SubParsersAction[CommandParser]) -> None:
+    command = add_command(
+        commands,
+        "convert",
+        "print the graph of a DAG pipeline of OpenVINO Model Server",
+        "The pipeline is served as this graph. As a graph.pbtxt it can have further nodes.",
+    )
+    command.add_argument(
+        "--pipeline",
+        metavar=("CONFIG", "NAME"),
+        nargs="+",
+        required=True,
+        help="a config.json, and the name of the pipeline in it; without a name: the only one",
+    )
 
 
 def _add_calculators(commands: argparse._SubParsersAction[CommandParser]) -> None:

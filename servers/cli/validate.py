@@ -144,11 +144,17 @@ def check_config(path: str, registry: Registry) -> tuple[list[Finding], str]:
         config = read_config(path)
     except ConfigError as error:
         return list(error.findings), ""
-    findings = [*config.findings, *_of_python_paths(path)]
+    # A server warns of an entry that it does not serve, and serves the others.
+    findings = [
+        replace(each, severity="error") if each.is_unserved else each for each in config.findings
+    ]
+    findings += _of_python_paths(path)
     shared = registry_with(config.python_path, registry)
     findings += _of_modules(shared, config.python_path)
     models = {entry.name: entry for entry in config.models}
     for entry in config.graphs:
+        if entry.refusal:  # reported already
+            continue
         own = registry_with(entry.python_path, shared.registry)
         findings += _of_modules(own, entry.python_path)
         shown = _shown(str(entry.graph_path))

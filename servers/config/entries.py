@@ -225,6 +225,11 @@ def residence_of(config: Mapping[str, Any]) -> LoadPolicy:
     )
 
 
+#: The types of a pipeline's nodes, and the most slices of a tensor in it.
+MODEL_NODE: Final = "DL model"
+CUSTOM_NODE: Final = "custom"
+MOST_SLICES: Final = 10_000
+
 GRAPH_FILE = "graph.pbtxt"
 SUBCONFIG_FILE = "subconfig.json"
 
@@ -240,6 +245,9 @@ class GraphEntry:
         subconfig_path: the list of the models of its session calculators; need not exist.
         graph_text: the text of a graph that was made; ``graph_path`` is no file then.
         python_path: files and directories of calculators for this graph only; absolute.
+        tensor_names: the clients' names of inputs and outputs, by stream, where they differ from
+            the stream's.
+        refusal: why the graph cannot be served; "" if it can.
         residence: when the graph is in memory. Not compared: a change of it needs no reload.
         scale: its replicas on a cluster. Not compared: on one machine it has no effect.
     """
@@ -250,6 +258,8 @@ class GraphEntry:
     subconfig_path: Path
     graph_text: str | None = None
     python_path: tuple[Path, ...] = ()
+    tensor_names: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
     residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
     scale: Scale = field(default_factory=Scale, compare=False)
 

@@ -2,7 +2,7 @@
 
 The schema is OpenVINO Model Server's (``src/schema.cpp``), with four differences:
 ``model_config_list`` may be missing; the keys that OpenVINO Model Server's ``--add_to_config``
-writes are accepted; entries of kinds that are not served yet are checked superficially; values of
+writes are accepted; entries of kinds that are not served are checked superficially; values of
 models that OpenVINO Model Server ignores with a warning are errors. ``python_path``, ``scale`` and
 the keys of `servers.config.entries` are graphrt's own.
 """
@@ -45,11 +45,15 @@ from servers.config.entries import (
     AFTER_UNLOAD,
     AT_START,
     BESIDE,
+    CUSTOM_NODE,
     GRAPH_SCALE,
     MAX_NIREQ,
+    MODEL_NODE,
     MODEL_SCALE,
+    MOST_SLICES,
     ON_DEMAND,
     PERMANENT,
+    SUBCONFIG_FILE,
     GraphEntry,
     ModelEntry,
     batch_size_of,
@@ -224,27 +228,49 @@ MODEL_CONFIG: Final = _object_of(GRAPH_KEYS, MODEL_KEYS, required=("name",))
 _MODELS: Final = ListOf(ObjectOf({"config": MODEL_CONFIG}, required=("config",), warns=True))
 _GRAPHS: Final = ListOf(_object_of(GRAPH_KEYS, GRAPH_ONLY_KEYS, required=("name",)))
 
-_UNSERVED: Final = "not served yet; the members that are required are checked"
+_UNSERVED: Final = "not served; the members that are required are checked"
 
 
 def _unserved(fields: Mapping[str, SchemaCheck], *required: str) -> ObjectOf:
     return ObjectOf({**dict.fromkeys(required, anything), **fields}, required, is_open=True)
 
 
-#: Entries of kinds that are not served, with the members that OpenVINO Model Server requires.
+_SOURCE: Final = ObjectOf(
+    {"node_name": nonempty_text, "data_item": nonempty_text}, ("node_name", "data_item"), warns=True
+)
+_COUNT: Final = IntegerCheck(-1, MOST_SLICES)
+_PIPELINE_NODE: Final = ObjectOf(
+    {
+        "name": nonempty_text,
+        "type": WordCheck((MODEL_NODE, CUSTOM_NODE)),
+        "model_name": nonempty_text,
+        "version": IntegerCheck(1),
+        "library_name": text,
+        "params": MapOf(text),
+        "demultiply_count": _COUNT,
+        "gather_from_node": nonempty_text,
+        "inputs": ListOf(MapOf(_SOURCE)),
+        "outputs": ListOf(
+            ObjectOf({"data_item": text, "alias": text}, ("data_item", "alias"), warns=True)
+        ),
+    },
+    ("name", "type", "inputs", "outputs"),
+    warns=True,
+)
 _PIPELINES: Final = ListOf(
-    _unserved(
+    ObjectOf(
         {
-            "nodes": ListOf(_unserved({}, "name", "type", "inputs", "outputs")),
-            "inputs": ListOf(anything),
-            "outputs": ListOf(anything),
+            "name": nonempty_text,
+            "inputs": ListOf(nonempty_text),
+            "nodes": ListOf(_PIPELINE_NODE),
+            "outputs": ListOf(MapOf(_SOURCE)),
+            "demultiply_count": _COUNT,
         },
-        "name",
-        "nodes",
-        "inputs",
-        "outputs",
+        ("name", "nodes", "inputs", "outputs"),
+        warns=True,
     )
 )
+#: Entries of kinds that are not served, with the members that OpenVINO Model Server requires.
 _LIBRARIES: Final = ListOf(_unserved({}, "name", "base_path"))
 _LOADERS: Final = ListOf(
     _unserved({"config": _unserved({}, "loader_name", "library_path")}, "config")
@@ -268,8 +294,12 @@ CONFIG_KEYS: Final[dict[str, Key]] = {
         _MODELS, "plain models, each as `config` in an object; one with a graph is served as one"
     ),
     "mediapipe_config_list": Key(_GRAPHS, "graphs"),
-    "pipeline_config_list": Key(_PIPELINES, _UNSERVED),
-    "custom_node_library_config_list": Key(_LIBRARIES, _UNSERVED),
+    "pipeline_config_list": Key(
+        _PIPELINES, "DAG pipelines of models of `model_config_list`, each served as a graph"
+    ),
+    "custom_node_library_config_list": Key(
+        _LIBRARIES, "checked; libraries are not loaded, and pipelines with them are not served"
+    ),
     "custom_loader_config_list": Key(_LOADERS, _UNSERVED),
     "python_path": Key(_PATHS, "files and directories of calculators for all graphs"),
     "monitoring": Key(
@@ -325,10 +355,11 @@ class ServerConfig:
     """A config.json.
 
     Attributes:
-        graphs: the graphs to serve, in order, ``mediapipe_config_list`` first.
+        graphs: the graphs to serve, in order, ``mediapipe_config_list`` first, pipelines last.
         models: plain models, first of ``model_config_list``, then of the graphs' subconfigs.
         metrics: None if the config has no ``monitoring``.
         python_path: files and directories of calculators for all graphs; absolute.
+        pipelines: the names of the graphs that are made of ``pipeline_config_list``.
         findings: warnings, and errors of subconfigs, whose models are left out.
         seen: the files that were read or missed.
     """
@@ -339,6 +370,7 @@ class ServerConfig:
     metrics: MetricsConfig | None = None
     findings: tuple[Finding, ...] = ()
     python_path: tuple[Path, ...] = ()
+    pipelines: tuple[str, ...] = ()
     seen: SeenFiles = field(default_factory=SeenFiles, compare=False, repr=False)
 
 
@@ -492,6 +524,13 @@ class _Reading:
         text = f"{where}: {message}" if where else message
         self.findings.append(Finding(self.shown_path, severity, text, line, column, hint=hint))
 
+    def _add_unserved(
+        self, document: JsonText, where: str, message: str, hint: str | None = None
+    ) -> None:
+        """Add a warning that the entry at a path is not served."""
+        self.add("warning", document, where, message, hint)
+        self.findings[-1] = replace(self.findings[-1], is_unserved=True)
+
     def config_of(self, document: JsonText) -> ServerConfig:
         """Return the frozen config of a checked document.
 
@@ -530,8 +569,7 @@ class _Reading:
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
             where = f"mediapipe_config_list[{index}]"
             if item["name"] in plain:  # requests look for models first
-                self.add(
-                    "warning",
+                self._add_unserved(
                     document,
                     f"{where}.name",
                     f"the name {shown(item['name'])} is taken: the model of that name in "
@@ -549,6 +587,10 @@ class _Reading:
             if subconfig not in taken:  # graphs may share one
                 taken.add(subconfig)
                 self.take_subconfig(entry, graphs, models)
+        pipelines: dict[str, GraphEntry] = {}
+        if value.get("pipeline_config_list"):
+            pipelines = self._pipelines_of(document, graphs, models)
+        graphs |= pipelines
         return ServerConfig(
             self.path,
             tuple(graphs.values()),
@@ -556,6 +598,7 @@ class _Reading:
             _metrics_of(value),
             tuple(self.findings),
             python_path_of(value, root),
+            tuple(pipelines),
             self.seen,
         )
 
@@ -563,8 +606,7 @@ class _Reading:
         self, name: str, where: str, document: JsonText, taken: Mapping[str, object]
     ) -> bool:
         if name in taken:
-            self.add(
-                "warning",
+            self._add_unserved(
                 document,
                 f"{where}.name",
                 f"the name {shown(name)} is taken: the first entry of that name is served, not "
@@ -617,7 +659,7 @@ class _Reading:
         self._check_residence(item, where, document)
         entry = model_entry_of(item, self.path.absolute().parent)
         if entry.refusal:
-            self.add("warning", document, where, f"this model is not served: {entry.refusal}")
+            self._add_unserved(document, where, f"this model is not served: {entry.refusal}")
         return entry
 
     def _check_residence(self, item: Mapping[str, Any], where: str, document: JsonText) -> None:
@@ -640,13 +682,44 @@ class _Reading:
             )
 
     def _report_unserved(self, document: JsonText) -> None:
-        for key in (
-            "pipeline_config_list",
-            "custom_node_library_config_list",
-            "custom_loader_config_list",
-        ):
+        for key in ("custom_node_library_config_list", "custom_loader_config_list"):
             if document.value.get(key):
-                self.add("warning", document, key, f"not served yet: {key} has no effect")
+                self.add("warning", document, key, "it has no effect: libraries are not loaded")
+
+    def _pipelines_of(
+        self, document: JsonText, graphs: dict[str, GraphEntry], models: dict[str, ModelEntry]
+    ) -> dict[str, GraphEntry]:
+        """Return the graphs of pipelines. One without a graph is kept, to report its reason."""
+        # Here: most configs have none.
+        from servers.config.pipelines import PipelineError, PipelineGraph, graph_of_pipeline
+
+        root = self.path.absolute().parent
+        found: dict[str, GraphEntry] = {}
+        taken = ChainMap[str, Any](graphs, models, found)
+        for index, item in enumerate(document.value["pipeline_config_list"]):
+            where = f"pipeline_config_list[{index}]"
+            name = item["name"]
+            if not self.is_free(name, where, document, taken):
+                continue
+            graph, refusal = PipelineGraph("", {}), ""
+            try:
+                graph = graph_of_pipeline(item, models)
+            except PipelineError as error:
+                refusal = "; ".join(filter(None, (str(error), error.hint)))
+                place = f"{where}.{error.path}" if error.path else where
+                self._add_unserved(
+                    document, place, f"the pipeline is not served: {error}", error.hint
+                )
+            found[name] = GraphEntry(
+                name,
+                root,
+                root / f"{name}.pbtxt",
+                root / SUBCONFIG_FILE,
+                graph.text,
+                tensor_names=graph.tensor_names,
+                refusal=refusal,
+            )
+        return found
 
     def take_subconfig(
         self, entry: GraphEntry, graphs: Mapping[str, GraphEntry], models: dict[str, ModelEntry]

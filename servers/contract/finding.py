@@ -19,6 +19,7 @@ class Finding:
         end_line, end_column: the place after the word that is meant; None if it is not known.
         field: the field of a graph's text whose value is meant, such as ``node.input_stream``.
         node: the node's name, or its calculator if it has none.
+        is_unserved: an entry of a config is not served, while others are.
     """
 
     file: str
@@ -31,6 +32,7 @@ class Finding:
     end_line: int | None = None
     end_column: int | None = None
     field: str | None = None
+    is_unserved: bool = False
 
     def to_text(self) -> str:
         """Return ``file:line:column: error: node "x": message``, with the hint on its own line."""
@@ -42,7 +44,9 @@ class Finding:
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
     def to_json(self) -> dict[str, object]:
-        return {key: value for key, value in asdict(self).items() if value is not None}
+        members = asdict(self)
+        del members["is_unserved"]
+        return {key: value for key, value in members.items() if value is not None}
 
 
 _QUOTED = re.compile(r'"([^"\n]{1,200})"|`([^`\n]{1,200})`')

@@ -148,6 +148,8 @@ class GraphDefinition:
         self.hold_up = ""
         self.state = ServableState.START
         self._loading: Loading | None = None
+        #: The models of sessions as they were when loading failed.
+        self._failed_with: object = None
         #: The resources of the graph that this one replaces, for `load`.
         self._kept = KeptResources()
 
@@ -198,6 +200,8 @@ class GraphDefinition:
             self._seen = looking.result()
             self.adapters, _ = self._seen.declared
             await self.check_names()
+            if self.entry.refusal:
+                raise GraphError(self.entry.refusal, code=Code.FAILED_PRECONDITION)
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
@@ -247,6 +251,8 @@ class GraphDefinition:
         if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
         has_failed = self.state is ServableState.FAILED
+        if has_failed and self._models is not None and self._models.used() != self._failed_with:
+            return True  # what did not fit a model may fit the one of now
         files, digest = self._seen.around if has_failed else self._seen.files
         # Graphs are read in several places and processes, so no digest is of the very bytes: times,
         # sizes and inodes before and after tell (decision 0092).
@@ -335,6 +341,7 @@ class GraphDefinition:
     def _fail(self, error: Exception) -> None:
         text = _text_of(error)
         self.reason = without_directories(text, str(self.entry.directory))
+        self._failed_with = None if self._models is None else self._models.used()
         self._move(ServableEvent.LOAD_FAILED)
         # Errors of graphrt name place and cause; others need a traceback.
         is_known = isinstance(error, GraphError) and not _log.isEnabledFor(logging.DEBUG)

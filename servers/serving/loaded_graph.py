@@ -172,7 +172,7 @@ async def load_graph(
     try:
         placed = await place_models(plan, sources, resource_settings)
         known = await find_model_tensors(plan, placed)
-        interface = GraphInterface(entry.name, plan, known)
+        interface = GraphInterface(entry.name, plan, known, entry.tensor_names)
         parameters = SideParameters(plan, resources.side_packets)
         parameters.check(takes_http=interface.takes_http)
     except BaseException:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 def register(registry: Registry) -> None:
     """Add the family's calculators to a registry."""
+    from calculators.tensors.openvino.demultiplexing import (
+        DemultiplyTensorsCalculator,
+        GatherTensorsCalculator,
+    )
     from calculators.tensors.openvino.openvino_inference_calculator import (
         OpenVINOInferenceCalculator,
     )
@@ -23,3 +27,5 @@ def register(registry: Registry) -> None:
 
     registry.register_calculator(OpenVINOInferenceCalculator)
     registry.register_calculator(OpenVINOModelServerSessionCalculator)
+    registry.register_calculator(DemultiplyTensorsCalculator)
+    registry.register_calculator(GatherTensorsCalculator)

@@ -18,6 +18,10 @@ from calculators.tensors.inference import (
     Tensor,
     quoted,
 )
+from calculators.tensors.openvino.demultiplexing import (
+    DemultiplyTensorsCalculator,
+    GatherTensorsCalculator,
+)
 from calculators.tensors.openvino.model import Model, TensorSpec
 from calculators.tensors.openvino.model_provider import ModelProvider
 from calculators.tensors.openvino.openvino_inference_calculator import (
@@ -48,26 +52,25 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModelTensors:
-    """Types by stream: graph inputs that inference nodes read, graph outputs that they write."""
+    """Types by stream: of those that inference nodes read, and of those that they write."""
 
     inputs: Mapping[str, TensorType] = field(default_factory=dict)
     outputs: Mapping[str, TensorType] = field(default_factory=dict)
 
 
 async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> ModelTensors:
-    """Return the types that models of inference nodes at graph inputs and outputs declare.
+    """Return the types that the models of inference nodes declare, also through nodes that take
+    tensors apart or gather them.
 
     A model that cannot be loaded is left out with a warning; requests fail with the reason.
+
+    Raises:
+        GraphError: what goes to a model never fits it (FAILED_PRECONDITION).
     """
-    graph_inputs = {each.name for each in plan.graph_inputs}
-    graph_outputs = set(plan.outputs.names)
-    inputs: dict[str, TensorType] = {}
-    outputs: dict[str, TensorType] = {}
+    wanted: dict[str, TensorType] = {}
+    made: dict[str, TensorType] = {}
     for node in plan.nodes:
-        is_at_edge = graph_inputs & set(node.inputs.names) or graph_outputs & set(
-            node.outputs.names
-        )
-        if not (issubclass(node.calculator_class, OpenVINOInferenceCalculator) and is_at_edge):
+        if not issubclass(node.calculator_class, OpenVINOInferenceCalculator):
             continue
         try:
             model = await _model_of(plan, node, models)
@@ -89,9 +92,70 @@ async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> Mod
         except GraphError as error:
             _log.warning("the tensors of node %s stay unknown: %s", node.name, error)
             continue
-        inputs.update(_types(node.inputs.tags(), node.inputs.names, read, model.inputs))
-        outputs.update(_types(node.outputs.tags(), node.outputs.names, written, model.outputs))
-    return ModelTensors(inputs, outputs)
+        for stream, kind in _types(node.inputs.tags(), node.inputs.names, read, model.inputs):
+            wanted[stream] = _fitting(
+                stream, wanted.get(stream), kind, f"models that read it take {kind}"
+            )
+        made.update(_types(node.outputs.tags(), node.outputs.names, written, model.outputs))
+    for node in reversed(plan.nodes):
+        for whole, part, count in _slicing(plan, node):
+            if whole in wanted and issubclass(node.calculator_class, GatherTensorsCalculator):
+                wanted[part] = wanted[whole].part()
+            elif part in wanted:
+                wanted[whole] = wanted[part].times(count)
+    for node in plan.nodes:
+        for whole, part, count in _slicing(plan, node):
+            if part in made and issubclass(node.calculator_class, GatherTensorsCalculator):
+                made[whole] = made[part].times(count)
+            elif whole in made:
+                parts = made[whole].part()
+                _fitting(whole, made[whole], parts.times(count), f"{count} slices are made of them")
+                made[part] = parts
+    for stream, kind in wanted.items():
+        _fitting(stream, made.get(stream), kind, f"models that read it take {kind}")
+    return ModelTensors(wanted, made)
+
+
+def _slicing(plan: ValidatedGraph, node: NodePlan) -> Iterator[tuple[str, str, int]]:
+    """Yield (stream of whole tensors, stream of slices, count) of a node that takes tensors apart
+    or gathers them; the count is -1 for any."""
+    taken, sent = node.inputs.names, node.outputs.names
+    if issubclass(node.calculator_class, GatherTensorsCalculator):
+        ends = taken[node.inputs.keys.index(("BATCH_END", 0))]
+        count = next((_count_of(each) for each in plan.nodes if ends in each.outputs.names), -1)
+        streams = zip(sent, (each for each in taken if each != ends), strict=True)
+    elif issubclass(node.calculator_class, DemultiplyTensorsCalculator):
+        ends = sent[node.outputs.keys.index(("BATCH_END", 0))]
+        count = _count_of(node)
+        streams = zip(taken, (each for each in sent if each != ends), strict=True)
+    else:
+        return
+    for whole, part in streams:
+        yield whole, part, count
+
+
+def _count_of(node: NodePlan) -> int:
+    """Return the number of slices that a node makes of each tensor; -1 if it is not known."""
+    is_known = issubclass(node.calculator_class, DemultiplyTensorsCalculator)
+    count: int = node.options[0][1].demultiply_count if is_known else -1
+    return count
+
+
+def _fitting(stream: str, kind: TensorType | None, other: TensorType, what: str) -> TensorType:
+    """Return what tensors of both types are.
+
+    Raises:
+        GraphError: there is no such tensor.
+    """
+    if kind is None:
+        return other
+    found = kind.common(other)
+    if found is None:
+        raise GraphError(
+            f'tensors of the stream "{stream}" are {kind}, and {what}: they never fit',
+            code=Code.FAILED_PRECONDITION,
+        )
+    return found
 
 
 async def _model_of(plan: ValidatedGraph, node: NodePlan, models: ModelProvider) -> Model | None:
@@ -162,20 +226,40 @@ class GraphInterface:
         GraphConfigError: a stream of whole requests or responses is not alone.
     """
 
-    def __init__(self, name: str, plan: ValidatedGraph, models: ModelTensors) -> None:
+    def __init__(
+        self,
+        name: str,
+        plan: ValidatedGraph,
+        models: ModelTensors,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        """``names``: the clients' names of inputs and outputs, by stream, if they are others."""
         self._name = name
+        names = names or {}
         inputs = [
-            input_stream(each.name, each.tag, each.packet_type, models.inputs.get(each.name))
+            input_stream(
+                each.name,
+                names.get(each.name, each.name),
+                each.tag,
+                each.packet_type,
+                models.inputs.get(each.name),
+            )
             for each in plan.graph_inputs
         ]
         inputs.sort(key=_order(plan.config.input_stream))
         outputs = [
-            output_stream(stream, tag, type_of_output(plan, stream), models.outputs.get(stream))
+            output_stream(
+                stream,
+                names.get(stream, stream),
+                tag,
+                type_of_output(plan, stream),
+                models.outputs.get(stream),
+            )
             for (tag, _), stream in zip(plan.outputs.keys, plan.outputs.names, strict=True)
         ]
         outputs.sort(key=_order(plan.config.output_stream))
         self.outputs: tuple[OutputStreamKind, ...] = tuple(outputs)
-        self._values = {each.name: each.value_of for each in inputs}
+        self._inputs = {each.name: each for each in inputs}
         self._images = {each.name for each in inputs if takes_images(each.value_of)}
         self._output_names = {each.name: each for each in self.outputs}
         self.takes_http = any(each.is_http for each in inputs)
@@ -208,7 +292,7 @@ class GraphInterface:
                 and tensor.datatype is Datatype.BYTES
                 and tensor.data.size == 1
             ):
-                decode = partial(self._values[tensor.name], tensor)
+                decode = partial(self._inputs[tensor.name].value_of, tensor)
                 pixels = pixels_in(tensor.data.item())
                 decoded[tensor.name] = await frame_in_turn(decode, pixels)
         return self._packets_of(request, is_partial, decoded)
@@ -218,21 +302,21 @@ class GraphInterface:
     ) -> list[tuple[str, Any]]:
         if self._request_name:
             return [(self._request_name, request)]
-        values = self._values
+        inputs = self._inputs
         packets = []
         for tensor in request.inputs:
-            value_of = values.get(tensor.name)
-            if value_of is None:
-                raise self._unknown("input", tensor.name, values)
+            kind = inputs.get(tensor.name)
+            if kind is None:
+                raise self._unknown("input", tensor.name, inputs)
             value = decoded.get(tensor.name)
-            packets.append((tensor.name, value_of(tensor) if value is None else value))
-        if not is_partial and len(packets) != len(values):
+            packets.append((kind.stream, kind.value_of(tensor) if value is None else value))
+        if not is_partial and len(packets) != len(inputs):
             given = {tensor.name for tensor in request.inputs}
-            missing = [quoted(name) for name in values if name not in given]
+            missing = [quoted(name) for name in inputs if name not in given]
             raise RequestError(
                 f"the model {quoted(self._name)} needs the input{'s' * (len(missing) > 1)} "
                 f"{', '.join(missing)}, which the request does not have; it needs all of "
-                f"{', '.join(map(quoted, values))}",
+                f"{', '.join(map(quoted, inputs))}",
                 param="inputs",
             )
         return packets
@@ -296,7 +380,7 @@ class GraphInterface:
 def _order(entries: Iterable[str]) -> Callable[[InputStreamKind | OutputStreamKind], int]:
     """Return a sort key for the order of the graph's text; the plan sorts streams by tag."""
     places = {entry.rpartition(":")[2]: place for place, entry in enumerate(entries)}
-    return lambda stream: places[stream.name]
+    return lambda kind: places[kind.stream]
 
 
 def _check_alone(inputs: int, outputs: int, has_both: bool) -> None:

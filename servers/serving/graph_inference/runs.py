@@ -257,18 +257,18 @@ async def infer_once(
     time = timestamp_in(request.parameters) or 0
     found: dict[str, list[Any]] = {}
     for output in outputs:
-        values = found[output.name] = []
-        graph.observe_output_stream(output.name, partial(_take, values))
+        values = found[output.stream] = []
+        graph.observe_output_stream(output.stream, partial(_take, values))
     try:
         await graph.run_once_async(packets, side_packets, at=time)
     except BaseException:
         await end_run(graph)
         raise
-    for name, values in found.items():
+    for stream, values in found.items():
         if not values:
             raise RequestError(
-                f"output {quoted(name)}: the graph gave nothing for this request: "
-                f"{graph.silence(name)}",
+                f"output {quoted(stream)}: the graph gave nothing for this request: "
+                f"{graph.silence(stream)}",
                 code=Code.INTERNAL,
             )
         if len(values) > 1:
@@ -276,9 +276,9 @@ async def infer_once(
                 "the graph of model %r gave %d packets on %r for one request; the first is sent",
                 request.model,
                 len(values),
-                name,
+                stream,
             )
-    return interface.response(request.id, ((each, found[each.name][0]) for each in outputs), {})
+    return interface.response(request.id, ((each, found[each.stream][0]) for each in outputs), {})
 
 
 def _take(values: list[Any], stream: str, packet: Packet) -> None:
@@ -322,7 +322,7 @@ class GraphStream:
             RunError: the run cannot start.
         """
         for output in self._interface.outputs:
-            self._graph.observe_output_stream(output.name, partial(self._take, output))
+            self._graph.observe_output_stream(output.stream, partial(self._take, output))
         await self._graph.start_run_async(side_packets)
         self._run = asyncio.create_task(self._graph.wait_until_done_async())
 

@@ -55,6 +55,29 @@ class TensorType:
         shape = "" if self.shape is None else f" of the shape {shown_shape(self.shape)}"
         return f"{self.datatype or 'a tensor'}{shape}"
 
+    def times(self, count: int) -> TensorType:
+        """Return the type of ``count`` such tensors in one, with a first axis more."""
+        return TensorType(self.datatype, None if self.shape is None else (count, *self.shape))
+
+    def part(self) -> TensorType:
+        """Return the type of a slice along the first axis, without that axis."""
+        return TensorType(self.datatype, self.shape and self.shape[1:])
+
+    def common(self, other: TensorType) -> TensorType | None:
+        """Return the type of tensors that have this type and ``other``; None if none can."""
+        if self.datatype and other.datatype and self.datatype != other.datatype:
+            return None
+        shapes = [each for each in (self.shape, other.shape) if each is not None]
+        if len(shapes) == 2:
+            own, others = shapes
+            lengths = tuple(map(max, own, others))
+            if len(own) != len(others) or any(
+                -1 not in pair and pair[0] != pair[1] for pair in zip(own, others, strict=True)
+            ):
+                return None
+            shapes = [lengths]
+        return TensorType(self.datatype or other.datatype, next(iter(shapes), None))
+
 
 def plain_type(spec: Any) -> tuple[type, int] | None:
     """Return the base type of ``spec`` and the depth of lists: (int, 1) for ``list[int]``.
@@ -238,12 +261,15 @@ class InputStreamKind:
     """An input of a graph.
 
     Attributes:
+        name: for clients.
+        stream: its stream in the graph.
         value_of: converts a tensor to a packet's value; raises `RequestError`.
         is_http: the input takes HTTP requests, not tensors.
         is_request: the input takes the `InferRequest` itself.
     """
 
     name: str
+    stream: str
     value_of: ValueOf
     metadata: TensorMetadata
     is_http: bool = False
@@ -255,11 +281,14 @@ class OutputStreamKind:
     """An output of a graph.
 
     Attributes:
+        name: for clients.
+        stream: its stream in the graph.
         is_response: the packets are `InferResponse` objects.
         datatype: the declared datatype, or None.
     """
 
     name: str
+    stream: str
     metadata: TensorMetadata
     is_response: bool = False
     datatype: Datatype | None = None
@@ -270,7 +299,7 @@ class OutputStreamKind:
 
 
 def input_stream(
-    name: str, tag: str, packet_type: PacketType, known: TensorType | None
+    stream: str, name: str, tag: str, packet_type: PacketType, known: TensorType | None
 ) -> InputStreamKind:
     """An input of the graph; ``known``: what a model says of it."""
     preferred = _class_of_tag(tag)
@@ -284,11 +313,12 @@ def input_stream(
         kind = FirstValue(kinds) if len(kinds) > 1 else next(iter(kinds), NoValue(packet_type.name))
         declared = tensor_type_of(specs[0])
         is_request = InferRequest in specs
-    return InputStreamKind(name, kind, _metadata(name, known or declared), is_http, is_request)
+    metadata = _metadata(name, known or declared)
+    return InputStreamKind(name, stream, kind, metadata, is_http, is_request)
 
 
 def output_stream(
-    name: str, tag: str, packet_type: PacketType, known: TensorType | None
+    stream: str, name: str, tag: str, packet_type: PacketType, known: TensorType | None
 ) -> OutputStreamKind:
     """An output of the graph; ``known``: what a model says of it."""
     specs = types_of(packet_type)
@@ -297,7 +327,8 @@ def output_stream(
         not specs and tag.startswith(_RESPONSE) and not tag.startswith(ANSWERS)
     )
     declared = known or declared
-    return OutputStreamKind(name, _metadata(name, declared), is_response, declared.datatype)
+    metadata = _metadata(name, declared)
+    return OutputStreamKind(name, stream, metadata, is_response, declared.datatype)
 
 
 def _class_of(spec: Any) -> Any:

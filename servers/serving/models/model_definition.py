@@ -402,6 +402,15 @@ class GraphModels:
         self._configured = configured
         self._group = group
         self._beside = DirectoryModels(directory)
+        self._asked: set[str] = set()
+
+    def used(self) -> object:
+        """Return a mark of the configuration's models that were asked for. Safe in any thread.
+
+        Equal marks are of the same models with the same versions.
+        """
+        found = [(name, self._configured.find_model(name)) for name in sorted(self._asked)]
+        return [(name, each, each and [*each.versions.values()]) for name, each in found]
 
     def follow(self, other: GraphModels) -> None:
         """Take the models beside the graph from ``other``, unless their files have changed."""
@@ -415,6 +424,7 @@ class GraphModels:
             UnavailableError: the model of the configuration could not be loaded, or was unloaded.
             GraphError: OpenVINO cannot load the model (FAILED_PRECONDITION).
         """
+        self._asked.add(name)
         definition = await self._configured.awake_model(name, self._group)
         if definition is not None:
             return await definition.for_session(version)

@@ -1,4 +1,4 @@
-"""tritonclient as the guides and demos of OpenVINO Model Server use it for Python nodes.
+"""tritonclient as the guides and demos of OpenVINO Model Server use it for Python nodes, pipelines.
 
 Texts are put into requests without the library's own packing.
 """
@@ -29,6 +29,7 @@ def facts(address: str, spare: str) -> dict[str, Any]:
             "two_prompts": _completed(client, _prompts("One", "Two")),
             "packed": _packed(client),
             "labels": _labels(client),
+            "pipeline": _pipeline(client),
         }
 
 
@@ -85,3 +86,13 @@ def _labels(client: Any) -> list[Any]:
     response = client.infer("labels", [tensor]).get_response()
     datatype = response.outputs[0].datatype
     return [datatype, np.frombuffer(response.raw_output_contents[0], datatype).tolist()]
+
+
+def _pipeline(client: Any) -> list[Any]:
+    """Return metadata and results of a DAG pipeline, for three slices."""
+    tensor = library.InferInput("IN", [3, 2], "FP32")
+    tensor.set_data_from_numpy(np.arange(6, dtype=np.float32).reshape(3, 2))
+    metadata = client.get_model_metadata("pipeline")
+    (wanted,) = metadata.outputs
+    answer = client.infer("pipeline", [tensor], outputs=[library.InferRequestedOutput("OUT")])
+    return [wanted.name, list(wanted.shape), told(answer.as_numpy("OUT"))]

@@ -153,9 +153,36 @@ def make_site(folder: Path) -> Path:
     ]
     add = {"name": "add", "base_path": "add", "model_version_policy": {"all": {}}}
     config = folder / "config.json"
-    listed = {"model_config_list": [{"config": add}], "mediapipe_config_list": graphs}
+    listed = {
+        "model_config_list": [{"config": add}],
+        "mediapipe_config_list": graphs,
+        "pipeline_config_list": [_pipeline()],
+    }
     config.write_text(json.dumps(listed))
     return config
+
+
+def _pipeline() -> dict[str, Any]:
+    """Return a DAG pipeline that adds 1 and 2 to each slice of ``IN``."""
+    nodes = [
+        {
+            "name": f"add {version}",
+            "type": "DL model",
+            "model_name": "add",
+            "version": version,
+            "inputs": [{"X": {"node_name": before, "data_item": item}}],
+            "outputs": [{"data_item": "Y", "alias": "sum"}],
+        }
+        for version, before, item in ((1, "request", "IN"), (2, "add 1", "sum"))
+    ]
+    output = {"OUT": {"node_name": "add 2", "data_item": "sum"}}
+    return {
+        "name": "pipeline",
+        "inputs": ["IN"],
+        "demultiply_count": 0,
+        "nodes": nodes,
+        "outputs": [output],
+    }
 
 
 def _completion() -> str:

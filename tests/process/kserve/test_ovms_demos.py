@@ -33,3 +33,8 @@ def test_a_shape_may_count_bytes(told: dict[str, Any]) -> None:
 
 def test_datatypes_of_numpy_are_passed_on(told: dict[str, Any]) -> None:
     assert told["labels"] == ["<U5", ["CAT", "HORSE"]]
+
+
+def test_a_dag_pipeline_answers_for_each_slice_by_its_own_names(told: dict[str, Any]) -> None:
+    # Metadata of tritonclient are texts in protobuf's JSON.
+    assert told["pipeline"] == ["OUT", [-1, 2], [[3, 4], [5, 6], [7, 8]]]

@@ -1,4 +1,4 @@
-"""config.json: graphs, plain models, their files, and entries that are not served yet."""
+"""config.json: graphs, plain models, their files, and entries that are not served."""
 
 from __future__ import annotations
 
@@ -174,14 +174,12 @@ def test_unsupported_entries_are_accepted_with_a_warning(tmp_path: Path) -> None
         tmp_path,
         {
             "model_config_list": [],
-            "pipeline_config_list": [{"name": "p", "nodes": [], "inputs": [], "outputs": []}],
             "custom_node_library_config_list": [{"name": "n", "base_path": "n.so"}],
             "custom_loader_config_list": [{"config": {"loader_name": "l", "library_path": "l"}}],
         },
     )
     assert config.graphs == ()
     assert [text.partition(":")[0] for text in warnings_of(config)] == [
-        "pipeline_config_list",
         "custom_node_library_config_list",
         "custom_loader_config_list",
     ]
