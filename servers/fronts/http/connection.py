@@ -17,12 +17,13 @@ import termios
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from aiohttp import web
+from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_websocket import WebSocketReader
 from aiohttp.web_protocol import _ErrInfo
 
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT
 from servers.access import identity_of_peer
+from servers.fronts.body_room import SMALL
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.settings import HttpSettings
 
@@ -37,6 +38,9 @@ _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 # works for 150 ms. Readings of so many lines are parsed in slices, between which others have turns.
 _MOST_LINES = 2048
 _SLICE_BYTES = 4096
+# aiohttp's error of a line that is no HTTP has the whole line, escaped: 2 ms and 1.3 MiB for such a
+# reading of zeros. Where a head may begin, its parser gets no more than the longest line at once.
+_HEAD_BYTES = 16 * 1024
 
 # A client that has sent nothing for so long has sent all it had to send.
 _QUIET_SECONDS = 1.0
@@ -93,7 +97,9 @@ class HttpConnection(web.RequestHandler):
     """
 
     __slots__ = (
+        "_arriving",
         "_closing_since",
+        "_drops",
         "_has_bytes",
         "_header_since",
         "_lingering",
@@ -153,6 +159,8 @@ class HttpConnection(web.RequestHandler):
         self._still_since: float | None = None
         self._closing_since: float | None = None
         self._lingering: asyncio.Future[None] | None = None
+        self._arriving: tuple[int, StreamReader] | None = None  # the body, with its length
+        self._drops = False  # nothing that arrives will be read
         self._unparsed = b""
 
     # Called by the transport.
@@ -174,9 +182,8 @@ class HttpConnection(web.RequestHandler):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._lingering is not None:
+        if self._drops:
             self._has_bytes = True
-            self._unparsed = b""
             return
         if not data:
             super().data_received(data)  # aiohttp lets its parser go on
@@ -212,14 +219,39 @@ class HttpConnection(web.RequestHandler):
             self._has_bytes = True
             if self._header_since is None:
                 self._header_since = self.loop.time()
+        while len(data) > _HEAD_BYTES and not self._drops and len(data) > self._missing_of_body():
+            self._feed(data[:_HEAD_BYTES])
+            data = data[_HEAD_BYTES:]
+        if not self._drops:
+            self._feed(data)
+
+    def _missing_of_body(self) -> int:
+        """Return how many bytes belong to the body in arrival; 0 if its head does not say."""
+        if self._payload_parser is not None:  # messages of a WebSocket
+            return sys.maxsize
+        if self._arriving is None:
+            return 0
+        length, body = self._arriving
+        return length - body.total_bytes
+
+    def _feed(self, data: bytes) -> None:
         super().data_received(data)
-        for message, _ in self._messages:
+        ahead = 0
+        for message, body in self._messages:
+            ahead += body.total_bytes
             # Requests that were not HTTP left 1.3 MiB each until Python's collector ran, which is
             # seldom since loaded objects are frozen (decision 0034).
             if isinstance(message, _ErrInfo):
                 # The error of a request that is not HTTP has aiohttp's frame in its traceback, and
                 # that frame the error: a cycle that would keep the bytes.
                 message.exc.__traceback__ = message.exc.__context__ = message.exc.__cause__ = None
+                # The parser would find the same error in everything that follows.
+                self._drop()
+            else:
+                self._arriving = int(message.headers.get(hdrs.CONTENT_LENGTH, 0)), body
+        if ahead > SMALL and self.exchange is not None:
+            # aiohttp takes 32 requests ahead, with bodies of 128 KiB each.
+            self._pause_reading_for_buffer()
 
     def set_parser(
         self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None
@@ -253,6 +285,8 @@ class HttpConnection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._wire = None
         self._unparsed = b""
+        self._arriving = None
+        self._messages.clear()  # their bodies know this connection, and would wait for a collector
         self.room.set()
         self._end_lingering()
         if self.exchange is not None:
@@ -286,6 +320,17 @@ class HttpConnection(web.RequestHandler):
         else:
             wire.write(data)
 
+    def refuse_upgrade(self) -> None:
+        """Drop what the client sends after it asked for an upgrade that it does not get."""
+        if self._upgraded:
+            self._message_tail = b""
+            self._drop()
+
+    def _drop(self) -> None:
+        self._drops = True
+        self._unparsed = b""
+        self._resume_reading_for_buffer()
+
     def pause_for_room(self) -> None:
         """Read nothing until `resume_with_room`, whatever aiohttp's own buffers say."""
         self._pause_reading_for_buffer()
@@ -309,6 +354,7 @@ class HttpConnection(web.RequestHandler):
         if self._wire is None:
             return
         self._lingering = self.loop.create_future()
+        self._drop()
         self.resume_reading()
         ends = self.loop.time() + self._settings.linger_seconds
         self._has_bytes = True
@@ -326,6 +372,8 @@ class HttpConnection(web.RequestHandler):
         self.is_last = True
         if self.exchange is not None:
             self.exchange.keeps_alive = False
+        elif self._waiter is None and self._wire is not None:
+            self._wire.close()  # aiohttp still drops a body; its error would be logged
         elif not self._has_bytes:
             self.force_close()
 

@@ -198,6 +198,8 @@ class Handler:
             exchange.keeps_alive = False  # the rest of the body is not read
         if status != 101 and wants_socket(request):
             exchange.keeps_alive = False  # what follows may be messages, and not a request
+        if status != 101:
+            connection.refuse_upgrade()
         if not exchange.keeps_alive:
             connection.is_last = True
             response.force_close()

@@ -102,6 +102,9 @@ _UPGRADE: Final = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
+_AHEAD: Final = (
+    b"POST /v9/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n" + bytes(65536)
+)
 
 
 def _odd(data: bytes, number: int) -> Send:
@@ -253,6 +256,13 @@ FRONT_ATTACKS: Final = (
             act(_odd(_LIVE + _UPGRADE + bytes(4 * _MIB), 40)), _NO_HTTP | {"200"}),
     _attack("30 MiB behind an upgrade of no socket, 20 clients",
             act(_odd(_LIVE + _UPGRADE + bytes(30 * _MIB), 20)), _NO_HTTP | {"200"}),
+    _attack("4 MiB behind CONNECT, 40 clients",
+            act(_odd(b"CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n" + bytes(4 * _MIB), 40)),
+            _NO_HTTP),
+    _attack("4 MiB behind a request, 40 clients",
+            act(_odd(_LIVE + b"\r\n" + bytes(4 * _MIB), 40)), _NO_HTTP | {"200"}),
+    _attack("64 requests of 64 KiB to nothing, sent ahead, 40 clients",
+            act(_odd(_AHEAD * 64, 40)), frozenset({"404", "closed"})),
     _attack("40 gRPC messages of 60 MiB", _calls(_large_message, 40, 20), _STATUSES),
     _attack("gRPC: 60 kB that become 60 MiB, 20 messages",
             _calls(_large_message, 20, 10, grpc.Compression.Gzip), _STATUSES),
