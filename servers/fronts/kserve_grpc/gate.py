@@ -53,6 +53,11 @@ _WATCH_SECONDS: Final = 1.0
 # Bounded on both sides, so that a slow client or a busy grpcio slows the other side down instead of
 # filling memory.
 _BUFFER_BYTES: Final = 256 * 1024
+#: Frames and messages that a side of a connection reads in one turn of the loop, and the bytes of a
+#: frame in which messages are looked for at once. A reading of the socket has up to 29,000 frames
+#: or 52,000 messages, which take 25 ms.
+_MOST_READ: Final = 200
+_STEP_BYTES: Final = 4096
 _BACKLOG: Final = 1024
 #: Seconds after which the memory of streams that were reset goes back to the system.
 _TRIM_SECONDS: Final = 2.0
@@ -233,6 +238,30 @@ class _Side(asyncio.Protocol):
 
     _other: _Side
     _wire: asyncio.Transport | None = None
+    _is_held = False
+    #: What has arrived, and is read in the next turns.
+    _unread = b""
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread:
+            self._unread += data  # received before the transport paused
+            return
+        self._unread = self._read(data)
+        if self._unread and self._wire is not None:
+            self._wire.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        data, self._unread = self._unread, b""
+        if self._wire is None:
+            return
+        self.data_received(data)
+        if not self._unread and not self._is_held:
+            self._wire.resume_reading()
+
+    def _read(self, data: bytes) -> bytes:
+        """Read some frames and pass them on. Return the rest."""
+        raise NotImplementedError
 
     def pause_writing(self) -> None:
         self._other.pause_reading()
@@ -241,11 +270,13 @@ class _Side(asyncio.Protocol):
         self._other.resume_reading()
 
     def pause_reading(self) -> None:
+        self._is_held = True
         if self._wire is not None:
             self._wire.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._wire is not None:
+        self._is_held = False
+        if self._wire is not None and not self._unread:
             self._wire.resume_reading()
 
 
@@ -340,17 +371,24 @@ class _Connection(_Side):
 
     # Frames of the client -------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> bytes:
+        if self._upstream.is_closed:
+            return b""
         if self._tail:
             data, self._tail = self._tail + data, b""
         kept: list[bytes] = []
-        kept_from = at = 0
+        kept_from = at = read = 0
         end = len(data)
+        rest = b""
         while at < end:
+            if read > _MOST_READ:
+                rest, end = data[at:], at
+                break
             if self._left:
                 until = min(at + self._left, end)
                 if self._stream:
-                    self._take(data, at, until)
+                    until = min(until, at + _STEP_BYTES)
+                    read += self._take(data, at, until)
                 self._left -= until - at
                 at = until
                 continue
@@ -361,6 +399,7 @@ class _Connection(_Side):
             if end - at < _HEAD_BYTES:
                 self._tail, end = data[at:], at
                 break
+            read += 1
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
             kind, flags = data[at + 3], data[at + 4]
             # The highest bit is reserved, and ignored (RFC 9113, 4.1).
@@ -384,7 +423,7 @@ class _Connection(_Side):
                     self._stream, self._content = stream, length
                     self._is_padded = bool(flags & _PADDED)
             elif kind == _RESET and self._note_reset(stream):
-                return
+                return b""
             self._left = length
         if kept or end != len(data) or kept_from:
             kept.append(data[kept_from:end])
@@ -392,6 +431,7 @@ class _Connection(_Side):
         if data:
             self._upstream.write(data)
         self._add_now()
+        return rest
 
     def _begin(self, stream: int, data: bytes, at: int, length: int, flags: int) -> bool:
         """Begin to follow a message with a frame's payload at ``at``, unless all of it is here."""
@@ -407,8 +447,8 @@ class _Connection(_Side):
         self._messages[stream] = _Message()
         return True
 
-    def _take(self, data: bytes, at: int, end: int) -> None:
-        """Follow the messages in a part of a frame's payload."""
+    def _take(self, data: bytes, at: int, end: int) -> int:
+        """Follow the messages in a part of a frame's payload. Return how many heads it has."""
         if self._is_padded:
             # The first byte of padded data is the length of the padding at their end (RFC 9113,
             # 6.1).
@@ -421,13 +461,15 @@ class _Connection(_Side):
         message = self._messages.get(stream)
         if message is None:
             message = self._messages[stream] = _Message()
+        heads = 0
         while at < end:
             if not message.left:
+                heads += 1
                 begin = at
                 at = min(end, at + _PREFIX_BYTES - len(message.prefix))
                 message.prefix += data[begin:at]
                 if len(message.prefix) < _PREFIX_BYTES:
-                    return
+                    return heads
                 message.left = message.size = int.from_bytes(message.prefix[1:])
                 message.prefix = b""
                 if message.hold is None and message.size > SMALL:
@@ -438,10 +480,11 @@ class _Connection(_Side):
                 at += taken
             if not message.left and not message.prefix and message.hold is not None:
                 if message.waiting is not None:
-                    return
+                    return heads
                 self._arrive(stream, message)
         if not message.left and not message.prefix and message.waiting is None:
             self._messages.pop(stream, None)
+        return heads
 
     def _arrive(self, stream: int, message: _Message) -> None:
         """Let the handler of a message that has arrived claim its room."""
@@ -593,6 +636,8 @@ class _Upstream(_Side):
         self._client.resume_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        while self._unread:
+            self._unread = self._read(self._unread)
         self._wire = None
         self.is_closed = True
         self._client.end()
@@ -628,14 +673,18 @@ class _Upstream(_Side):
         frame = _frame(_HEADERS, _END_STREAM | _END_HEADERS, stream, fields)
         self.add_to_client(frame + _frame(_RESET, 0, stream, _NO_ERROR.to_bytes(4)))
 
-    def data_received(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> bytes:
         if self._tail:
             data, self._tail = self._tail + data, b""
         client = self._client
         kept: list[bytes] = []
-        kept_from = at = 0
+        kept_from = at = read = 0
         end = len(data)
+        rest = b""
         while at < end:
+            if read > _MOST_READ:
+                rest, end = data[at:], at
+                break
             if self._left:
                 taken = min(self._left, end - at)
                 self._left -= taken
@@ -651,6 +700,7 @@ class _Upstream(_Side):
                 self._tail = data[at:]
                 end = at
                 break
+            read += 1
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
             flags = data[at + 4]
             stream = int.from_bytes(data[at + 5 : at + 9]) & 0x7FFFFFFF
@@ -677,6 +727,7 @@ class _Upstream(_Side):
         if self._added and not self._left and not self._in_headers:
             client.write(b"".join(self._added))
             self._added.clear()
+        return rest
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

@@ -42,6 +42,10 @@ class RawConnection:
     def reset(self, stream: int) -> None:
         self._send(_RESET, 0, stream, _CANCEL.to_bytes(4))
 
+    def send_raw(self, data: bytes) -> None:
+        """Send bytes that are whole frames."""
+        self._writer.write(data)
+
     async def flush(self) -> None:
         await self._writer.drain()
 
