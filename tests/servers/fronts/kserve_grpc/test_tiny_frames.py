@@ -48,15 +48,15 @@ def without_collections() -> Iterator[None]:
 
 
 def flood(address: tuple[str, int], first: bytes, frame: bytes) -> None:
-    with socket.create_connection(address, timeout=PATIENCE) as peer:
-        with suppress(OSError):  # the server closes connections that break the protocol
-            peer.sendall(first + frame * (SENT // len(frame)))
-            peer.shutdown(socket.SHUT_WR)
-            while peer.recv(2**16):
-                pass
+    # The server closes connections that break the protocol.
+    with socket.create_connection(address, timeout=PATIENCE) as peer, suppress(OSError):
+        peer.sendall(first + frame * (SENT // len(frame)))
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(2**16):
+            pass
 
 
-async def longest_turn(work: asyncio.Future[object]) -> float:
+async def longest_turn(work: asyncio.Future[list[None]]) -> float:
     """Return the most processor time between two turns of this task until ``work`` is done."""
     longest, before = 0.0, time.thread_time()
     while not work.done():
