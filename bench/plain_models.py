@@ -279,6 +279,9 @@ class OneModel:
     async def get(self, name: str, version: int | None = None) -> Model:
         return self._model
 
+    def file_of(self, name: str) -> None:
+        return None
+
 
 async def by_coroutines(model: Model, array: Array, count: int) -> float:
     """Seconds for ``count`` inferences by coroutines, two for each infer request."""

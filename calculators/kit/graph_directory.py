@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from graph_runtime import GraphService
+from graph_runtime import Code, GraphError, GraphService
 
 #: Names the directory that holds the folder ``mediapipe``, before all other places.
 VARIABLE: Final = "GRAPHRT_MEDIAPIPE"
@@ -58,12 +58,72 @@ def installed_directory() -> Path | None:
 GRAPH_DIRECTORY: Final = GraphService[Path]("graphrt::GraphDirectory", Path)
 
 
-def graph_file(path: str, directory: Path) -> Path:
-    """The file of that name beside the graph, else in the working directory, as in MediaPipe.
+#: The ending of MediaPipe's models.
+_MODEL: Final = ".tflite"
+#: Names of models in OpenVINO Model Server's configurations that are not those of their files.
+_SERVED_NAMES: Final = {"face_detection_short_range": ("face_detection",)}
+
+
+class MissingFileError(GraphError):
+    """A file that a graph names is nowhere. ``path`` is its name in the graph."""
+
+    code = Code.NOT_FOUND
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def _nothing_is_served(name: str) -> None:
+    return None
+
+
+def find_graph_file(
+    path: str,
+    directory: Path,
+    served: Callable[[str], Path | None] = _nothing_is_served,
+) -> Path:
+    """Return the file of that name beside the graph, else in the working directory.
 
     MediaPipe's own files, ``mediapipe/...``, are also found where `find_mediapipe_file` looks.
+    Before that the file of a served model counts, which for ``mediapipe/.../NAME.tflite`` is the
+    one named NAME, as OpenVINO Model Server runs MediaPipe's subgraphs.
+
+    Args:
+        directory: of the graph.
+        served: returns the file of the served model of a name, or None.
+
+    Raises:
+        MissingFileError: there is no such file, or the served model has none.
     """
     beside = directory / path
     if beside.is_file():
         return beside
-    return find_mediapipe_file(path, directory) or Path(path)
+    is_own = path.startswith("mediapipe/")
+    stem = Path(path).stem
+    names = (stem, *_SERVED_NAMES.get(stem, ())) if is_own and path.endswith(_MODEL) else ()
+    found: dict[str, Path] = {}
+    for name in names:
+        try:
+            file = served(name)
+        except GraphError as error:
+            raise MissingFileError(f'the model "{name}": {error}', path) from error
+        if file is not None:
+            if file.suffix == _MODEL:
+                return file
+            found[name] = file
+    elsewhere = find_mediapipe_file(path, directory) or Path(path)
+    if elsewhere.is_file():
+        return elsewhere
+    if not is_own:
+        hint = " beside the graph or in the working directory"
+    elif not names:
+        hint = "; graphrt pull mediapipe copies MediaPipe's files"
+    else:
+        others = "".join(f'; the model "{name}" is {file.name}' for name, file in found.items())
+        wanted = " or ".join(f'"{name}"' for name in names)
+        hint = (
+            f"{others}; serve that file as a model with the name {wanted}, or copy MediaPipe's "
+            f"models with graphrt pull mediapipe"
+        )
+    raise MissingFileError(f'there is no file "{path}"{hint}', path)

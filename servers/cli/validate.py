@@ -7,6 +7,7 @@ Nothing is loaded.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -16,13 +17,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.device_options import device_problem
-from graph_runtime import GraphError, Registry, ResourceSettings, ValidatedGraph
+from calculators.kit.graph_directory import GRAPH_DIRECTORY
+from calculators.tensors.openvino.directory_models import DirectoryModels
+from calculators.tensors.openvino.model_provider import MODELS
+from graph_runtime import GraphError, GraphService, Registry, ResourceSettings, ValidatedGraph
 from graphrt_base.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck, check_graph
 from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
+from servers.serving.graph_files import missing_files
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
@@ -77,9 +82,48 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
                 )
         except GraphError as error:
             check.add("error", str(error))
+    if any(GRAPH_DIRECTORY.key in node.service_requests for node in plan.nodes):
+        _check_files(check, plan, entry, models)
     if any(_SESSION in node.output_side_packets.tags() for node in plan.nodes):
         for node, reason in _session_errors(plan, entry, models):
             check.add("error", reason, node)
+
+
+def _check_files(
+    check: GraphCheck, plan: ValidatedGraph, entry: GraphEntry, models: Mapping[str, ModelEntry]
+) -> None:
+    """Add findings about files that nodes open, and that are nowhere."""
+    assert check.source is not None, "it has made the plan"
+    services: dict[GraphService[Any], Any] = {
+        GRAPH_DIRECTORY: entry.directory,
+        MODELS: _ModelFiles(entry.directory, models),
+    }
+    for node, reason in asyncio.run(missing_files(plan, check.source.registry, services)):
+        outer = check.source.config.node[node.origin]
+        name = outer.name or outer.calculator
+        inner = "" if node.name == name else f'in it, node "{node.name}": '
+        check.add("error", f"{inner}{reason}", name)
+
+
+class _ModelFiles:
+    """The part of a `calculators.tensors.openvino.model_provider.ModelProvider` that finds files.
+
+    It has the models of the config, and those beside the graph.
+    """
+
+    def __init__(self, directory: Path, models: Mapping[str, ModelEntry]) -> None:
+        self._beside = DirectoryModels(directory)
+        self._models = models
+
+    def file_of(self, name: str) -> Path | None:
+        """See `ModelProvider.file_of`."""
+        # Here: a config without plain models needs no NumPy.
+        from servers.serving.models.model_definition import ModelDefinition
+
+        entry = self._models.get(name)
+        if entry is None:
+            return self._beside.file_of(name)
+        return ModelDefinition(entry).file()
 
 
 def _session_errors(
@@ -108,7 +152,6 @@ def _check_model(
     Raises:
         GraphError: there is no such model or version.
     """
-    from calculators.tensors.openvino.directory_models import DirectoryModels
     from servers.serving.models.model_version import version_paths
 
     if name not in models:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from calculators.kit.file_threads import in_file_thread
+from calculators.kit.graph_directory import MissingFileError, find_graph_file
+from calculators.tensors.openvino.directory_models import DirectoryModels
 from graph_runtime import (
     Code,
     GraphError,
@@ -135,6 +137,8 @@ class GraphDefinition:
         self._marks: Marks | None = None
         #: The word for the files that options name, when they were last looked at.
         self._named = ""
+        #: The file for want of which loading failed, as the graph names it; "" otherwise.
+        self._wanted = ""
         self._owner_of = owner_of
         self._others_looked = others_looked
         self._on_adapters = on_adapters
@@ -259,7 +263,9 @@ class GraphDefinition:
         marks, self._marks = self._marks, None
         if marks is not None and marks != self._seen.around[0].marks():
             return True  # it may have been another while it was loaded, and the old one again
-        return files.digest() != digest or (has_failed and self._has_other_models())
+        return files.digest() != digest or (
+            has_failed and (self._has_other_models() or self._has_found_file())
+        )
 
     def _has_other_models(self) -> bool:
         """Return True if the files that options name are others, and did not change since the last
@@ -268,6 +274,17 @@ class GraphDefinition:
         # check takes as long as loading (decisions 0037, 0050).
         before, self._named = self._named, named_files(self.entry, self._source())
         return before == self._named != self._seen.named
+
+    def _has_found_file(self) -> bool:
+        """Return True if the file for want of which loading failed is there now."""
+        if not self._wanted:
+            return False
+        models = self._models or DirectoryModels(self.entry.directory)
+        try:
+            find_graph_file(self._wanted, self.entry.directory, models.file_of)
+        except MissingFileError:
+            return False
+        return True
 
     @property
     def _own_files(self) -> str:
@@ -342,6 +359,8 @@ class GraphDefinition:
         text = _text_of(error)
         self.reason = without_directories(text, str(self.entry.directory))
         self._failed_with = None if self._models is None else self._models.used()
+        cause = error.__cause__
+        self._wanted = cause.path if isinstance(cause, MissingFileError) else ""
         self._move(ServableEvent.LOAD_FAILED)
         # Errors of graphrt name place and cause; others need a traceback.
         is_known = isinstance(error, GraphError) and not _log.isEnabledFor(logging.DEBUG)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.file_threads import in_file_thread
@@ -27,7 +26,7 @@ from calculators.kit.requests.request_record import RequestRecord, current_recor
 from calculators.kit.tasks import task_of_node
 from calculators.tensors.inference import InferRequest, InferResponse, quoted
 from calculators.tensors.openvino.directory_models import DirectoryModels
-from calculators.tensors.openvino.model_provider import MODELS, ModelProvider, ModelSources
+from calculators.tensors.openvino.model_provider import MODELS, ModelSources
 from graph_runtime import (
     METRICS,
     NO_METRICS,
@@ -54,6 +53,7 @@ from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
 from servers.page.feed import LiveFeed
 from servers.page.live_graph import LiveGraph, ShownGraph
+from servers.serving.graph_files import open_files
 from servers.serving.graph_inference.graph_interface import (
     VERSIONS,
     GraphInterface,
@@ -175,6 +175,13 @@ async def load_graph(
         interface = GraphInterface(entry.name, plan, known, entry.tensor_names)
         parameters = SideParameters(plan, resources.side_packets)
         parameters.check(takes_http=interface.takes_http)
+        services: dict[GraphService[Any], Any] = {
+            # Plain models beside the graph are loaded when a run first needs them, and kept.
+            MODELS: placed,
+            GRAPH_DIRECTORY: entry.directory,
+        }
+        supplied = {name: Packet(value) for name, value in resources.side_packets.items()}
+        await open_files(plan, source.registry, services, supplied, resource_settings.progress)
     except BaseException:
         await resources.close()
         raise
@@ -184,10 +191,10 @@ async def load_graph(
         plan,
         source.registry,
         resources,
-        placed,
+        services,
+        supplied,
         interface,
         parameters,
-        entry.directory,
         settings.request_limit,
     )
     if settings.metrics is not None:
@@ -242,22 +249,18 @@ class LoadedGraph:
         plan: ValidatedGraph,
         registry: Registry,
         resources: GraphResources,
-        models: ModelProvider,
+        services: dict[GraphService[Any], Any],
+        side_packets: Mapping[str, Packet],
         interface: GraphInterface,
         parameters: SideParameters,
-        directory: Path,
         request_limit: int = REQUEST_LIMIT,
     ) -> None:
         self.plan = plan
         self._name = name
         self._resources = resources
-        self._services: dict[GraphService[Any], Any] = {
-            # Plain models beside the graph, loaded when a run first needs them, and kept.
-            MODELS: models,
-            GRAPH_DIRECTORY: directory,
-        }
+        self._services = services
         self._registry = registry
-        self._side_packets = {name: Packet(value) for name, value in resources.side_packets.items()}
+        self._side_packets = side_packets
         self.request_stream = request_stream_of(plan)
         self.response_stream = response_stream_of(plan)
         self._interface = interface

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calculators.kit.graph_directory import GRAPH_DIRECTORY, graph_file
-from graph_runtime import CalculatorContext, Code, GraphError, NotFoundError
+from calculators.kit.graph_directory import GRAPH_DIRECTORY, MissingFileError, find_graph_file
+from graph_runtime import CalculatorContext, Code, GraphError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
 
@@ -25,18 +25,16 @@ def label_file(cc: CalculatorContext, path: str) -> dict[int, Label]:
     A relative path is searched beside the graph, then in the working directory.
 
     Raises:
-        NotFoundError: there is no such file.
+        MissingFileError: there is no such file.
         GraphError: the file is empty or not text (INVALID_ARGUMENT), or cannot be read
             (FAILED_PRECONDITION).
     """
     directory = cc.service(GRAPH_DIRECTORY)
-    file = graph_file(path, directory or Path())
     try:
+        file = find_graph_file(path, directory or Path())
         lines = read_regular_file(file, MODEL_FILE_BYTES).decode().split("\n")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFoundError(
-            f'label_map_path: there is no file "{path}" beside the graph'
-        ) from error
+    except MissingFileError as error:
+        raise MissingFileError(f"label_map_path: {error}", path) from error
     except OSError as error:
         raise GraphError(
             f'label_map_path: the file "{path}" cannot be read: {error.strerror}',

@@ -142,6 +142,14 @@ class DirectoryModels:
         """
         self._find(name, version)
 
+    def file_of(self, name: str) -> Path | None:
+        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        versions = self._versions(name)
+        if not versions:
+            return None
+        number, path = max(versions.items())
+        return _model_file(path, name, number) if path.is_dir() else path
+
     async def source(self, name: str, version: int | None = None) -> PlainModelSource:
         """See `calculators.tensors.openvino.model_provider.ModelSources`."""
         file, found = await asyncio.to_thread(self._find, name, version)
@@ -166,16 +174,9 @@ class DirectoryModels:
         """Return the model's file and version."""
         if Path(name).name != name:
             raise NotFoundError(f'"{name}" is not the name of a model: it has folders in it')
-        folder = self._directory / name
-        versions = versions_in(folder)
+        versions = self._versions(name)
         if not versions:
-            file = next(
-                (path for suffix in SUFFIXES if (path := Path(f"{folder}{suffix}")).is_file()),
-                None,
-            )
-            if file is None:
-                raise NotFoundError(self._no_model(name))
-            versions = {1: file}
+            raise NotFoundError(self._no_model(name))
         wanted = max(versions) if version is None else version
         if wanted not in versions:
             raise NotFoundError(
@@ -184,6 +185,15 @@ class DirectoryModels:
             )
         path = versions[wanted]
         return (_model_file(path, name, wanted) if path.is_dir() else path), wanted
+
+    def _versions(self, name: str) -> dict[int, Path]:
+        """Return the folders of a model's versions, or its only file; empty: no such model."""
+        folder = self._directory / name
+        if versions := versions_in(folder):
+            return versions
+        files = (Path(f"{folder}{suffix}") for suffix in SUFFIXES)
+        file = next((file for file in files if file.is_file()), None)
+        return {} if file is None else {1: file}
 
     def _load(self, file: Path, name: str, version: int) -> Model:
         try:

@@ -20,6 +20,15 @@ class ModelProvider(Protocol):
             GraphError: no such model (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
         """
 
+    def file_of(self, name: str) -> Path | None:
+        """Return the file of the model's default version; None if there is no such model.
+
+        Reads folders. The model need not be loaded.
+
+        Raises:
+            GraphError: the model has no version, or no file (FAILED_PRECONDITION).
+        """
+
 
 class ModelSources(ModelProvider, Protocol):
     """Models that can be loaded elsewhere."""

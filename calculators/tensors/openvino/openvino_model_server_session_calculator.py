@@ -9,6 +9,8 @@ from graph_runtime import (
     CalculatorContext,
     CalculatorContract,
     GraphConfigError,
+    GraphError,
+    NotFoundError,
     Options,
     SideOut,
     Stop,
@@ -59,7 +61,11 @@ class OpenVINOModelServerSessionCalculator(Calculator):
         models = cc.service(MODELS)
         assert models is not None, "the contract asks for it"
         version = _version(self.options.servable_version)
-        cc.set_side(self.session, await models.get(self.options.servable_name, version))
+        try:
+            cc.set_side(self.session, await models.get(self.options.servable_name, version))
+        except NotFoundError as error:
+            # To a client a NotFoundError says that the model of its request does not exist.
+            raise GraphError(str(error), code=error.code) from error
 
     def process(self, cc: CalculatorContext) -> None:
         raise Stop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -50,6 +51,10 @@ class PlacedModels:
         """See `calculators.tensors.openvino.model_provider.ModelProvider.get`."""
         placed = self._placed.get((name, version))
         return await self._models.get(name, version) if placed is None else placed
+
+    def file_of(self, name: str) -> Path | None:
+        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        return self._models.file_of(name)
 
 
 class PlacedInferences:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from calculators.images.image.packet_types import TENSORS
 from calculators.kit.child_process.library_errors import library_reason
-from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.vision.inference.compiled_model import (
     CompiledModel,
     TfLiteModel,
@@ -28,6 +27,7 @@ from calculators.vision.inference.model_calculators import (
     must_wait,
     read_graph_file,
     tflite_model,
+    use_graph_files,
 )
 from graph_runtime import (
     Calculator,
@@ -184,7 +184,7 @@ class InferenceCalculatorCpu(Calculator):
             bool(options.model_path) is not sides.has_tag("MODEL"),
             "the model comes either from the option model_path or from the side packet MODEL",
         )
-        contract.use_service(GRAPH_DIRECTORY)
+        use_graph_files(contract)
         contract.timestamp_offset = 0
 
     def open(self, cc: CalculatorContext) -> Awaitable[None] | None:

@@ -9,7 +9,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from calculators.kit.graph_directory import GRAPH_DIRECTORY, graph_file
+from calculators.kit.graph_directory import GRAPH_DIRECTORY, find_graph_file
+from calculators.tensors.openvino.model_provider import MODELS
 from calculators.vision.inference.compiled_model import KEPT_MODELS, TfLiteModel
 from graph_runtime import (
     Calculator,
@@ -17,7 +18,6 @@ from graph_runtime import (
     CalculatorContract,
     Code,
     GraphError,
-    NotFoundError,
     Options,
 )
 from graphrt_base.regular_file import read_regular_file
@@ -35,26 +35,19 @@ tflite_model = lru_cache(maxsize=KEPT_MODELS)(TfLiteModel)
 
 
 def read_graph_file(cc: CalculatorContext, path: str) -> bytes:
-    """Return the content of a file that the graph names.
-
-    A relative path is searched beside the graph and in the working directory, one of MediaPipe's
-    own files (``mediapipe/...``) in the places of `calculators.kit.graph_directory`.
+    """Return the content of a file that the graph names, as `find_graph_file` finds it.
 
     Raises:
-        NotFoundError: there is no such file.
+        MissingFileError: there is no such file.
         GraphError: it cannot be read (FAILED_PRECONDITION).
     """
     directory = cc.service(GRAPH_DIRECTORY) or Path()
-    file = graph_file(path, directory)
+    models = cc.service(MODELS)
+    assert models is not None, "the contract asks for it"
+    file = find_graph_file(path, directory, models.file_of)
     try:
         found = os.stat(file)
         content = _content(file, found.st_ino, found.st_mtime_ns, found.st_size)
-    except (FileNotFoundError, NotADirectoryError):
-        if path.startswith("mediapipe/"):
-            hint = "; graphrt pull mediapipe copies MediaPipe's models"
-        else:
-            hint = " beside the graph or in the working directory"
-        raise NotFoundError(f'there is no file "{path}"{hint}') from None
     except OSError as error:
         raise GraphError(
             f'the file "{path}" cannot be read: {error.strerror}', code=Code.FAILED_PRECONDITION
@@ -63,6 +56,12 @@ def read_graph_file(cc: CalculatorContext, path: str) -> bytes:
         _known.clear()
     _known.add((directory, path))
     return content
+
+
+def use_graph_files(contract: CalculatorContract) -> None:
+    """Ask for what `read_graph_file` needs."""
+    contract.use_service(GRAPH_DIRECTORY)
+    contract.use_service(MODELS)
 
 
 def must_wait(cc: CalculatorContext, *paths: str) -> bool:
@@ -143,7 +142,7 @@ class ResourceProviderCalculator(Calculator):
             sides["RESOURCE_ID", index].set(str)
         for index in range(count):
             outputs["RESOURCE", index].set_one_of(bytes, str)
-        contract.use_service(GRAPH_DIRECTORY)
+        use_graph_files(contract)
 
     def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
         paths = list(self.options.resource_id)
@@ -188,7 +187,7 @@ class LocalFileContentsCalculator(Calculator):
         for index in range(max(count, 1)):
             sides["FILE_PATH", index].set(str)
             outputs["CONTENTS", index].set(bytes)
-        contract.use_service(GRAPH_DIRECTORY)
+        use_graph_files(contract)
 
     def open(self, cc: CalculatorContext) -> Awaitable[None] | None:
         paths = [side.value for side in cc.input_side_packets.all_of("FILE_PATH")]

@@ -69,6 +69,7 @@ class ModelDefinition:
         self._was_loaded = asyncio.Event()
         self._created = 0
         self._found = VersionFolders()
+        self._file: Path | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
@@ -138,6 +139,7 @@ class ModelDefinition:
         Failures are logged and kept. If there is no version at all, loaded ones stay.
         """
         self._was_loaded.clear()
+        self._file = None
         self._state, reason = ServableState.LOADING, "its loading was interrupted"
         try:
             self._found = await in_file_thread(
@@ -338,6 +340,19 @@ class ModelDefinition:
         what = f'the files of the model "{self.name}"'
         return await in_file_thread(what, self._source, version)
 
+    def file(self) -> Path:
+        """Return the file of the default version, as it was when the model was last loaded.
+
+        Before that it is looked for, which reads folders.
+
+        Raises:
+            GraphError: there is no version, or no model in its folder (FAILED_PRECONDITION).
+        """
+        file = self._file or self._source(None).file
+        if self._was_loaded.is_set():
+            self._file = file  # graphs ask for it at each request
+        return file
+
     def _source(self, version: int | None) -> PlainModelSource:
         paths = find_versions(self.entry).paths()
         chosen = self.entry.policy.chosen(paths)
@@ -430,6 +445,11 @@ class GraphModels:
             return await definition.for_session(version)
         with self._naming_others(name):
             return await self._beside.get(name, version)
+
+    def file_of(self, name: str) -> Path | None:
+        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        definition = self._configured.find_model(name)
+        return self._beside.file_of(name) if definition is None else definition.file()
 
     async def source(self, name: str, version: int | None = None) -> PlainModelSource:
         """See `calculators.tensors.openvino.model_provider.ModelSources`."""

@@ -158,7 +158,8 @@ def test_irises_are_drawn_as_circles_with_their_distance() -> None:
 def test_eyes_are_drawn_on_the_image_as_in_the_graph_of_irises() -> None:
     tags = "IMAGE DETECTIONS EYE_LANDMARKS_LEFT EYE_LANDMARKS_RIGHT IRIS_LANDMARKS_LEFT"
     others = "IRIS_LANDMARKS_RIGHT FACE_LANDMARKS NORM_RECT LEFT_EYE_RECT RIGHT_EYE_RECT"
-    text = node("IrisRendererCpu", *streams(f"{tags} {others}", "IMAGE:"))
+    irises = 'output_stream: "IRIS_LANDMARKS:irises"'
+    text = node("IrisRendererCpu", *streams(f"{tags} {others}", "IMAGE:"), irises)
     black = ImageFrame(ImageFormat.SRGB, np.zeros((SIZE[1], SIZE[0], 3), np.uint8))
 
     def eye(x: float) -> Any:
@@ -172,6 +173,7 @@ def test_eyes_are_drawn_on_the_image_as_in_the_graph_of_irises() -> None:
         "eye_landmarks_right": eye(0.9),
         "iris_landmarks_left": landmarks(both[:5]),
         "iris_landmarks_right": landmarks(both[5:]),
+        "face_landmarks": landmarks([(0.5, 0.125, 0)] * 468),
     }
     (drawn,) = run(text, given)
     pixels = drawn.pixels
@@ -179,6 +181,8 @@ def test_eyes_are_drawn_on_the_image_as_in_the_graph_of_irises() -> None:
     for x in (64, 576):
         assert pixels[180, x].tolist() == [255, 0, 0]
         assert pixels[300, x].tolist() == [0, 0, 0]
+    # A face's landmarks, in dark red.
+    assert pixels[60, 320].tolist() == [150, 0, 0]
     blue = (pixels == [0, 0, 255]).all(axis=2)
     assert blue.any()
     assert black.pixels.any() == np.False_

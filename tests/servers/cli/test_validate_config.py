@@ -161,6 +161,15 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
+POSES = """\
+input_stream: "IMAGE:image"
+output_stream: "DETECTIONS:detections"
+node {
+  calculator: "PoseDetectionCpu"
+  input_stream: "IMAGE:image"
+  output_stream: "DETECTIONS:detections"
+}
+"""
 NEEDY_NODE = """\
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, In, Out, SideIn, calculator
@@ -194,11 +203,18 @@ class Needy(Calculator):
             SESSION.replace("OPTIONS", 'servable_name: "m" servable_version: "7"'),
             'the model "m" has no version 7; it has 1',
         ),
+        (
+            POSES,
+            'g/graph.pbtxt:3:1: error: node "PoseDetectionCpu": in it, node '
+            '"posedetectioncpu__InferenceCalculator": there is no file "mediapipe/modules/'
+            'pose_detection/pose_detection.tflite"; serve that file as a model with the name '
+            '"pose_detection"',
+        ),
         (NEEDY, 'error: the graph needs the input side packet "told", and nothing provides it'),
     ],
 )
 def test_what_stops_a_graph_from_being_served_is_found(
-    tmp_path: Path, graph: str, finding: str
+    tmp_path: Path, graph: str, finding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "g").mkdir()
     (tmp_path / "g" / "graph.pbtxt").write_text(graph)
@@ -208,6 +224,8 @@ def test_what_stops_a_graph_from_being_served_is_found(
         '{"mediapipe_config_list": [{"name": "g", "python_path": "nodes.py"}],'
         ' "model_config_list": [{"config": {"name": "m"}}]}'
     )
+    monkeypatch.delenv("GRAPHRT_MEDIAPIPE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
     done = graphrt("validate", "config.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     (line, *_) = done.stderr.splitlines()

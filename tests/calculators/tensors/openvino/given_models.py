@@ -22,3 +22,6 @@ class GivenModels:
         if name not in self._models:
             raise NotFoundError(f'there is no model "{name}"')
         return self._models[name]
+
+    def file_of(self, name: str) -> None:
+        return None

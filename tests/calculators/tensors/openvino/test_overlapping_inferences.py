@@ -28,6 +28,9 @@ class OneModel:
     async def get(self, name: str, version: int | None = None) -> Model:
         return self._model
 
+    def file_of(self, name: str) -> None:
+        return None
+
 
 def pair(first: float, second: float) -> Any:
     return np.array([first, second], np.float32)
