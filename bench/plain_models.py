@@ -51,8 +51,8 @@ from bench.machine import (
     run_command,
     run_json,
 )
+from calculators.tensors.openvino.directory_models import MODELS
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import REGISTRY, CalculatorGraph, Packet, Registry
 
 Array = npt.NDArray[np.float32]

@@ -60,7 +60,7 @@ GRAPH_DIRECTORY: Final = GraphService[Path]("graphrt::GraphDirectory", Path)
 
 #: The ending of MediaPipe's models.
 _MODEL: Final = ".tflite"
-#: Names of models in OpenVINO Model Server's configurations that are not those of their files.
+#: Models that OpenVINO Model Server's configurations name otherwise than their files.
 _SERVED_NAMES: Final = {"face_detection_short_range": ("face_detection",)}
 
 

@@ -37,8 +37,7 @@ from calculators.language import (
     Submitted,
     ToolCall,
 )
-from calculators.tensors.openvino.directory_models import DirectoryModels
-from calculators.tensors.openvino.model_provider import MODELS
+from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels
 from graph_runtime import (
     CalculatorGraph,
     Code,

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, Final, TextIO
 from calculators.images.image.image_frame import ImageFrame
 from calculators.images.image.video_file import VideoReader, VideoWriter
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
-from calculators.tensors.openvino.directory_models import DirectoryModels
-from calculators.tensors.openvino.model_provider import MODELS
+from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels
 from graph_runtime import CalculatorError, GraphError, Packet, RunError, Tracer, ValidatedGraph
 from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from calculators.kit.device_options import device_problem
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
-from calculators.tensors.openvino.directory_models import DirectoryModels
-from calculators.tensors.openvino.model_provider import MODELS
+from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels
 from graph_runtime import GraphError, GraphService, Registry, ResourceSettings, ValidatedGraph
 from graphrt_base.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck, check_graph
@@ -27,10 +26,10 @@ from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
-from servers.serving.graph_files import missing_files
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
+    missing_files,
     response_stream_of,
     serving_problems,
 )
@@ -106,7 +105,7 @@ def _check_files(
 
 
 class _ModelFiles:
-    """The part of a `calculators.tensors.openvino.model_provider.ModelProvider` that finds files.
+    """The part of a `calculators.tensors.openvino.directory_models.ModelProvider` that finds files.
 
     It has the models of the config, and those beside the graph.
     """

@@ -25,8 +25,7 @@ from calculators.kit.requests.request_queue import REQUEST_LIMIT
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from calculators.kit.tasks import task_of_node
 from calculators.tensors.inference import InferRequest, InferResponse, quoted
-from calculators.tensors.openvino.directory_models import DirectoryModels
-from calculators.tensors.openvino.model_provider import MODELS, ModelSources
+from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels, ModelSources
 from graph_runtime import (
     METRICS,
     NO_METRICS,
@@ -53,7 +52,6 @@ from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
 from servers.page.feed import LiveFeed
 from servers.page.live_graph import LiveGraph, ShownGraph
-from servers.serving.graph_files import open_files
 from servers.serving.graph_inference.graph_interface import (
     VERSIONS,
     GraphInterface,
@@ -75,6 +73,7 @@ from servers.serving.graph_source import (
     RESPONSE_TAGS,
     GraphSource,
     check_servable,
+    open_files,
     request_stream_of,
     response_stream_of,
 )

@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from calculators.kit.device_options import Properties, read_json_properties
-from calculators.llm.engine.settings import (
-    CacheEviction,
-    EngineSettings,
-    SparseAttention,
-)
+from calculators.llm.engine.settings import CacheEviction, EngineSettings, SparseAttention
 from graph_runtime import ResourceError
 from protos import messages
 

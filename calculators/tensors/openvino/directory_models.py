@@ -1,7 +1,8 @@
-"""`DirectoryModels`: models in a directory, in the layout of OpenVINO Model Server.
+"""`MODELS`: the service that gives sessions their models, by default from a directory.
 
-A model is a folder by its name, which has a folder for each version: ``NAME/VERSION/model.xml``. A
-`PlainModelSource` names the file of one version, and loads it.
+In the layout of OpenVINO Model Server a model is a folder by its name, which has a folder for each
+version: ``NAME/VERSION/model.xml``. A `PlainModelSource` names the file of one version, and loads
+it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from calculators.tensors.openvino.model_settings import ModelSettings
-from graph_runtime import Code, GraphError, LoadProgress, NotFoundError, identity_of
+from graph_runtime import Code, GraphError, GraphService, LoadProgress, NotFoundError, identity_of
 from graph_runtime.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -81,6 +82,37 @@ class PlainModelSource:
         return load_model(self.file, self.name, self.version, self.settings, progress)
 
 
+class ModelProvider(Protocol):
+    """Models by name and version. A server of graphs provides one as the service `MODELS`."""
+
+    async def get(self, name: str, version: int | None = None) -> Model:
+        """Load the model if needed and return it; without ``version``, the default version.
+
+        Raises:
+            GraphError: no such model (NOT_FOUND), or it cannot be loaded (FAILED_PRECONDITION).
+        """
+
+    def file_of(self, name: str) -> Path | None:
+        """Return the file of the model's default version; None if there is no such model.
+
+        Reads folders. The model need not be loaded.
+
+        Raises:
+            GraphError: the model has no version, or no file (FAILED_PRECONDITION).
+        """
+
+
+class ModelSources(ModelProvider, Protocol):
+    """Models that can be loaded elsewhere."""
+
+    async def source(self, name: str, version: int | None = None) -> PlainModelSource:
+        """Return what the model is loaded from, without loading it.
+
+        Raises:
+            GraphError: no such model (NOT_FOUND), or there are no files (FAILED_PRECONDITION).
+        """
+
+
 class _Loaded(NamedTuple):
     """A model, and the identity of its files before it was read; "" if they changed meanwhile."""
 
@@ -125,7 +157,7 @@ class DirectoryModels:
 
     async def get(self, name: str, version: int | None = None) -> Model:
         """Return the model, loaded in a thread; see
-        `calculators.tensors.openvino.model_provider.ModelProvider`.
+        `ModelProvider`.
 
         Raises:
             NotFoundError: no such model or version.
@@ -143,7 +175,7 @@ class DirectoryModels:
         self._find(name, version)
 
     def file_of(self, name: str) -> Path | None:
-        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        """See `ModelProvider.file_of`."""
         versions = self._versions(name)
         if not versions:
             return None
@@ -151,7 +183,7 @@ class DirectoryModels:
         return _model_file(path, name, number) if path.is_dir() else path
 
     async def source(self, name: str, version: int | None = None) -> PlainModelSource:
-        """See `calculators.tensors.openvino.model_provider.ModelSources`."""
+        """See `ModelSources`."""
         file, found = await asyncio.to_thread(self._find, name, version)
         return PlainModelSource(file, name, found, self._settings)
 
@@ -225,3 +257,11 @@ def _model_file(folder: Path, name: str, version: int) -> Path:
     if file is None:
         raise NotFoundError(f'version {version} of the model "{name}" {NO_FILE}')
     return file
+
+
+def _here() -> ModelProvider:
+    return DirectoryModels(Path())
+
+
+#: A graph without a provider takes its models from the working directory.
+MODELS: Final = GraphService[ModelProvider]("graphrt::ModelProvider", _here)

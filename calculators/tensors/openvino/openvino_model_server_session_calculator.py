@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from calculators.tensors.openvino.directory_models import MODELS
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import (
     Calculator,
     CalculatorContext,

@@ -11,10 +11,9 @@ import numpy as np
 
 from calculators.kit.packing import pack, unpack
 from calculators.kit.places import Place, Question, WorkOrder, ask_once
-from calculators.tensors.openvino.directory_models import PlainModelSource
+from calculators.tensors.openvino.directory_models import ModelSources, PlainModelSource
 from calculators.tensors.openvino.infer_requests import Array
 from calculators.tensors.openvino.model import Model, ModelFacts, TensorSpec
-from calculators.tensors.openvino.model_provider import ModelSources
 from graph_runtime import GraphError, LoadProgress, NodeMetrics
 
 _MAKER: Final = f"{__name__}:make_work"
@@ -26,7 +25,7 @@ _Packed = list[tuple[tuple[int, ...], bytes]]
 
 
 class PlacedModels:
-    """A `calculators.tensors.openvino.model_provider.ModelProvider` with some models in places."""
+    """A `calculators.tensors.openvino.directory_models.ModelProvider`, some models in places."""
 
     def __init__(self, models: ModelSources) -> None:
         """``models``: all models."""
@@ -48,12 +47,12 @@ class PlacedModels:
         self._placed[name, version] = Model(facts, PlacedInferences(place, facts.outputs))
 
     async def get(self, name: str, version: int | None = None) -> Model:
-        """See `calculators.tensors.openvino.model_provider.ModelProvider.get`."""
+        """See `calculators.tensors.openvino.directory_models.ModelProvider.get`."""
         placed = self._placed.get((name, version))
         return await self._models.get(name, version) if placed is None else placed
 
     def file_of(self, name: str) -> Path | None:
-        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        """See `calculators.tensors.openvino.directory_models.ModelProvider.file_of`."""
         return self._models.file_of(name)
 
 

@@ -32,11 +32,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.embeddings.encoding import Cut, Embed
-from calculators.text.embeddings.request import (
-    EmbeddingsRequest,
-    Truncation,
-    find_prompt,
-)
+from calculators.text.embeddings.request import EmbeddingsRequest, Truncation, find_prompt
 from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 from calculators.text.text_models.model_options import TextModelOptions, read_text_model
 from calculators.text.text_models.text_model import TextModelInitializer, TextServable, off_loop

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.graph_directory import GRAPH_DIRECTORY, find_graph_file
-from calculators.tensors.openvino.model_provider import MODELS
+from calculators.tensors.openvino.directory_models import MODELS
 from calculators.vision.inference.compiled_model import KEPT_MODELS, TfLiteModel
 from graph_runtime import (
     Calculator,

@@ -22,8 +22,8 @@ from calculators.tensors.openvino.demultiplexing import (
     DemultiplyTensorsCalculator,
     GatherTensorsCalculator,
 )
+from calculators.tensors.openvino.directory_models import ModelProvider
 from calculators.tensors.openvino.model import Model, TensorSpec
-from calculators.tensors.openvino.model_provider import ModelProvider
 from calculators.tensors.openvino.openvino_inference_calculator import (
     OpenVINOInferenceCalculator,
     StreamTensors,

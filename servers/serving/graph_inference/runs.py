@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from calculators.kit.places import Places
 from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.tensors.inference import InferRequest, InferResponse, Parameter, Parameters, quoted
-from calculators.tensors.openvino.model_provider import ModelSources
+from calculators.tensors.openvino.directory_models import ModelSources
 from calculators.tensors.openvino.placed_model import PlacedModels
 from graph_runtime import (
     CalculatorGraph,

@@ -407,7 +407,7 @@ class ConfiguredModels(Protocol):
 
 
 class GraphModels:
-    """The `calculators.tensors.openvino.model_provider.ModelSources` of a graph.
+    """The `calculators.tensors.openvino.directory_models.ModelSources` of a graph.
 
     It has the models of the configuration, which graphs and clients share, and then the models
     beside the graph.
@@ -447,12 +447,12 @@ class GraphModels:
             return await self._beside.get(name, version)
 
     def file_of(self, name: str) -> Path | None:
-        """See `calculators.tensors.openvino.model_provider.ModelProvider.file_of`."""
+        """See `calculators.tensors.openvino.directory_models.ModelProvider.file_of`."""
         definition = self._configured.find_model(name)
         return self._beside.file_of(name) if definition is None else definition.file()
 
     async def source(self, name: str, version: int | None = None) -> PlainModelSource:
-        """See `calculators.tensors.openvino.model_provider.ModelSources`."""
+        """See `calculators.tensors.openvino.directory_models.ModelSources`."""
         definition = self._configured.find_model(name)
         if definition is not None:
             return await definition.source(version)

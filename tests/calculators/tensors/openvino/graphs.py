@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import calculators.tensors.openvino
-from calculators.tensors.openvino.model_provider import MODELS, ModelProvider
+from calculators.tensors.openvino.directory_models import MODELS, ModelProvider
 from graph_runtime import REGISTRY, CalculatorGraph, Registry
 from graph_runtime.testing import Sink
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calculators.tensors.openvino.directory_models import MODELS
 from calculators.tensors.openvino.model import Model
-from calculators.tensors.openvino.model_provider import MODELS
 from graph_runtime import CalculatorGraph, GraphError
 from graph_runtime.testing import Sink
 from tests.calculators.tensors.openvino.graphs import registry, session_and_inference
