@@ -13,6 +13,9 @@ from calculators.images.image_generation.sizes import MAX_PIXELS, SIDE_STEP, Siz
 from calculators.kit.requests.http_payload import RequestError
 from graph_runtime import Code
 
+#: A picture decides about the size of the images up to so many times the model's own sides: further
+#: ones of some kilobytes would cost minutes and gigabytes.
+MOST_SCALE: Final = 2
 _PROMPTS: Final = frozenset({"prompt_2", "prompt_3"})
 _NEGATIVES: Final = frozenset({"negative_prompt", "negative_prompt_2", "negative_prompt_3"})
 #: Members about prompts that the library takes, by the beginning of the pipeline's class.
@@ -55,6 +58,15 @@ class ModelRules:
         if own.fits(options.largest):
             return own
         return Size(*(side // SIDE_STEP * SIDE_STEP for side in options.largest))
+
+    @property
+    def largest_of_picture(self) -> Size:
+        """The bounds of a size that the given picture decides; larger ones must be asked for."""
+        largest, ready = self.options.largest, self.ready
+        return Size(
+            min(largest.width, MOST_SCALE * ready.width),
+            min(largest.height, MOST_SCALE * ready.height),
+        )
 
     def check_size(self, size: Size, param: str) -> None:
         """Refuse a size.

@@ -70,7 +70,7 @@ def is_large(request: ImageRequest, rules: ModelRules) -> bool:
     default = rules.default_size(DrawingKind.TEXT_TO_IMAGE)
     assert default is not None
     usual = _area(options.largest) if options.sizes else _area(default)
-    pixels = _pixels(request, options.largest)
+    pixels = _pixels(request, rules.largest_of_picture)
     return pixels > MORE * usual or pixels * request.steps > MORE * usual * options.default_steps
 
 
@@ -312,7 +312,7 @@ class ImageGenServable:
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None
         waits_from = time.monotonic()
-        first = _draw_message(drawing, self._options)
+        first = _draw_message(drawing, self.rules)
         large = self._large if is_large(drawing.request, self.rules) else None
         has_more = True
         while has_more and not drawing.is_cancelled:
@@ -376,13 +376,13 @@ def _load(options: ImageGenOptions, entry: CacheEntry | None) -> DrawingLoad:
     )
 
 
-def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
+def _draw_message(drawing: Drawing, rules: ModelRules) -> Draw:
     """Return the message that begins a request: one image a turn, unless the model is compiled for
     their number."""
     request = drawing.request
     size = request.size
     parameters = dict(request.parameters)
-    turns = 1 if options.static is not None else request.images
+    turns = 1 if rules.options.static is not None else request.images
     parameters["num_images_per_prompt"] = request.images // turns
     return Draw(
         number=drawing.number,
@@ -392,8 +392,8 @@ def _draw_message(drawing: Drawing, options: ImageGenOptions) -> Draw:
         turns=turns,
         width=0 if size is None else size.width,
         height=0 if size is None else size.height,
-        max_width=options.largest.width,
-        max_height=options.largest.height,
+        max_width=rules.largest_of_picture.width,
+        max_height=rules.largest_of_picture.height,
         image=request.image,
         mask=request.mask,
         output_format=drawing.output_format,

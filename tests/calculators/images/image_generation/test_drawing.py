@@ -59,7 +59,7 @@ LONG = 'max_num_inference_steps: 900 default_num_inference_steps: 900 default_re
 @pytest.fixture(scope="module")
 def drawing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawing]:
     """A function that runs a scenario with a graph that several tests share."""
-    options = 'default_num_inference_steps: 2 max_resolution: "128x136"'
+    options = 'default_num_inference_steps: 2 max_resolution: "256x136"'
     directory = make_model(tmp_path_factory.mktemp("images") / "sd", text=graph(options))
     with asyncio.Runner() as runner:
         loaded = runner.run(load_graph(find_graph(directory), REGISTRY))
@@ -216,6 +216,10 @@ def test_an_edit_begins_with_the_image(drawing: Drawing) -> None:
         (picture(61, 50), {}, "64x48"),
         (picture(3, 3), {}, "8x8"),
         (picture(200, 100), {}, "128x64"),
+        # A picture decides up to twice the model's own sides; more has to be asked for.
+        (picture(400, 100), {}, "128x32"),
+        (picture(5000, 5000, colour=0, mode="1"), {}, "128x128"),
+        (picture(5000, 5000, colour=0, mode="1"), {"size": "256x136"}, "256x136"),
         (picture(64, 64), {"size": "128x72"}, "128x72"),
         (picture(64, 64, "JPEG"), {}, "64x64"),
         (picture(64, 64, "WEBP"), {"output_format": "webp"}, "64x64"),
