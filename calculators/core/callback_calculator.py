@@ -1,11 +1,14 @@
-"""CallbackCalculator: packets into a function of the application."""
+"""Packets into a function of the application, or into a list of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, GraphError
+from graph_runtime.timestamp import POSTSTREAM
+from protos import messages
 
 
 class CallbackCalculator(Calculator):
@@ -119,4 +122,75 @@ def _callback_of(cc: CalculatorContext, tag: str) -> Callable[..., Any]:
     return function
 
 
-CALLBACKS = [CallbackCalculator, CallbackWithHeaderCalculator]
+class PacketSink(list[Any]):
+    """A list of `Packet`, which CallbackPacketCalculator fills.
+
+    Attributes:
+        pointer: the option ``pointer`` that stands for this list, as long as it exists.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pointer = f"{id(self):#x}"
+        _sinks[id(self)] = self
+
+    def keep_last(self, packet: Any) -> None:
+        """Hold this packet alone if its timestamp is the one after the stream."""
+        if packet.time == POSTSTREAM:
+            self[:] = [packet]
+
+
+#: By the numbers in their pointers. A pointer from elsewhere must not be followed.
+_sinks: Final[WeakValueDictionary[int, PacketSink]] = WeakValueDictionary()
+_SINK: Final = messages.CallbackPacketCalculatorOptions
+
+
+class CallbackPacketCalculator(Calculator):
+    """Makes the function for CallbackCalculator that keeps packets in a list of the application.
+
+    Output side packets: #0: a function that takes a `Packet`.
+    Options (mediapipe.CallbackPacketCalculatorOptions):
+        type: VECTOR_PACKET: the list gets all packets. POST_STREAM_PACKET: it holds the packet at
+            the timestamp POSTSTREAM, a summary of the stream.
+        pointer: `PacketSink.pointer` of the list, which lives in the same process.
+
+    ::
+
+        node {
+          calculator: "CallbackPacketCalculator"
+          output_side_packet: "keep"
+          options {
+            [mediapipe.CallbackPacketCalculatorOptions.ext] {
+              type: VECTOR_PACKET
+              pointer: "0x7f3e1c0a5b80"
+            }
+          }
+        }
+
+    Source: MediaPipe ``calculators/internal/callback_packet_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.require(
+            contract.options(_SINK).type != _SINK.UNKNOWN,
+            "the option type is VECTOR_PACKET or POST_STREAM_PACKET",
+        )
+        contract.output_side_packets[0].set_any()
+
+    def open(self, cc: CalculatorContext) -> None:
+        options = cc.options(_SINK)
+        try:
+            sink = _sinks.get(int(options.pointer, 16))
+        except ValueError:
+            sink = None
+        if sink is None:
+            raise GraphError(
+                "the option pointer is not that of a PacketSink of this process",
+                code=Code.INVALID_ARGUMENT,
+            )
+        is_last = options.type == _SINK.POST_STREAM_PACKET
+        cc.output_side_packets[0].set(sink.keep_last if is_last else sink.append)
+
+
+CALLBACKS = [CallbackCalculator, CallbackPacketCalculator, CallbackWithHeaderCalculator]

@@ -188,6 +188,7 @@ END_LOOPS = variants(
         "EndLoopNormalizedRectCalculator": Any,
         "EndLoopRenderDataCalculator": Any,
         "EndLoopTensorCalculator": Any,
+        "EndLoopTfLiteTensorCalculator": Any,
     },
 )
 

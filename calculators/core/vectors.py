@@ -191,6 +191,7 @@ CONCATENATE_VECTORS = variants(
         "ConcatenateNormalizedLandmarkListVectorCalculator": Any,
         "ConcatenateRenderDataVectorCalculator": Any,
         "ConcatenateTensorVectorCalculator": Any,
+        "ConcatenateTfLiteTensorVectorCalculator": Any,
     },
 )
 

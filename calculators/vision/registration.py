@@ -44,11 +44,7 @@ from calculators.vision.regions import (
 )
 from calculators.vision.segmentation import SEGMENTATION
 from calculators.vision.smoothing import LandmarksSmoothingCalculator, VisibilitySmoothingCalculator
-from calculators.vision.tflite_calculators import (
-    TfLiteConverterCalculator,
-    TfLiteTensorsToDetectionsCalculator,
-    TfLiteTensorsToSegmentationCalculator,
-)
+from calculators.vision.tflite_calculators import TFLITE_CALCULATORS
 from calculators.vision.video import VIDEOS
 from graph_runtime import Calculator, Registry, SubgraphContext, parse_graph_text
 
@@ -77,9 +73,7 @@ CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     *SCORE_CALCULATORS,
     *SEGMENTATION,
     *TENSORS_TO_LANDMARKS,
-    TfLiteTensorsToSegmentationCalculator,
-    TfLiteConverterCalculator,
-    TfLiteTensorsToDetectionsCalculator,
+    *TFLITE_CALCULATORS,
     UpdateFaceLandmarksCalculator,
     *VIDEOS,
     VisibilitySmoothingCalculator,

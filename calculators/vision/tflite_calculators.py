@@ -12,6 +12,7 @@ from calculators.images.image.image_frame import ImageError, ImageFormat, ImageF
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size
+from calculators.vision.landmarks.scores_calculators import first_tensor, send_floats
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -138,6 +139,48 @@ _SEGMENTATION_OPTIONS = messages.TfLiteTensorsToSegmentationCalculatorOptions
 Floats = npt.NDArray[np.float32]
 
 
+class TfLiteTensorsToFloatsCalculator(Calculator):
+    """Sends the numbers of the first tensor of each list, in old graphs.
+
+    Inputs: TENSORS (list of numpy.ndarray): float32.
+    Outputs, at least one:
+        FLOAT (float): the only number.
+        FLOATS (list of float): all numbers.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "TfLiteTensorsToFloatsCalculator"
+          input_stream: "TENSORS:tensors"
+          output_stream: "FLOATS:scores"
+        }
+
+    Source: MediaPipe ``calculators/tflite/tflite_tensors_to_floats_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        outputs = contract.outputs
+        contract.inputs["TENSORS"].set(TENSORS)
+        contract.require(
+            outputs.has_tag("FLOAT") or outputs.has_tag("FLOATS"),
+            "one of the output streams FLOAT and FLOATS is needed",
+        )
+        outputs["FLOAT"].set(float).optional()
+        outputs["FLOATS"].set(list).optional()
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        tensor = first_tensor(cc)
+        if not tensor.size:
+            raise GraphError(
+                f"a tensor has numbers; this one has the shape {tensor.shape}",
+                code=Code.INVALID_ARGUMENT,
+            )
+        send_floats(cc, tensor.reshape(-1))
+
+
 class TfLiteTensorsToSegmentationCalculator(Calculator):
     """Makes a mask of a model's tensor, mixed with the last mask where the model is not sure.
 
@@ -238,3 +281,11 @@ def _mixed(mask: Floats, last: Floats) -> Floats:
     certain *= 2 - certain
     found: Floats = mask * certain + last * (1 - certain)
     return found
+
+
+TFLITE_CALCULATORS: tuple[type[Calculator], ...] = (
+    TfLiteConverterCalculator,
+    TfLiteTensorsToDetectionsCalculator,
+    TfLiteTensorsToFloatsCalculator,
+    TfLiteTensorsToSegmentationCalculator,
+)

@@ -1,9 +1,11 @@
-"""Calculators that read and write video files, by OpenCV."""
+"""Calculators that read and write video files, by OpenCV, and make the headers of videos."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from calculators.core.headers import VideoHeader
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
@@ -161,7 +163,85 @@ class OpenCvVideoEncoderCalculator(Calculator):
             self._writer.close()
 
 
+_PRESTREAM: Final = messages.VideoPreStreamCalculatorOptions
+
+
+class VideoPreStreamCalculator(Calculator):
+    """Makes the header of a video of its first frame.
+
+    Inputs, the first alone, or the others:
+        #0 (`ImageFrame`).
+        FRAME (`ImageFrame`).
+        VIDEO_PRESTREAM (`VideoHeader`): frame rate and duration; one packet at PRESTREAM.
+    Outputs: #0 (`VideoHeader`): one packet at PRESTREAM, with format and size of the first frame.
+    Options (mediapipe.VideoPreStreamCalculatorOptions):
+        fps: value, or ratio with numerator and denominator: the frame rate without VIDEO_PRESTREAM.
+
+    ::
+
+        node {
+          calculator: "VideoPreStreamCalculator"
+          input_stream: "frames"
+          output_stream: "header"
+          options { [mediapipe.VideoPreStreamCalculatorOptions.ext] { fps { value: 30 } } }
+        }
+
+    Source: MediaPipe ``calculators/video/video_pre_stream_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        inputs = contract.inputs
+        if inputs.tags() == [""]:
+            inputs[0].set(ImageFrame)
+        else:
+            inputs["FRAME"].set(ImageFrame)
+            inputs["VIDEO_PRESTREAM"].set(VideoHeader)
+        contract.outputs[0].set(VideoHeader)
+
+    def open(self, cc: CalculatorContext) -> None:
+        fps = cc.options(_PRESTREAM).fps
+        rate = fps.value
+        if not fps.HasField("value") and fps.ratio.numerator > 0 and fps.ratio.denominator > 0:
+            rate = fps.ratio.numerator / fps.ratio.denominator
+        has_header = cc.inputs.has_tag("VIDEO_PRESTREAM")
+        self._header: VideoHeader | None = VideoHeader(frame_rate=0.0 if has_header else rate)
+
+    def process(self, cc: CalculatorContext) -> None:
+        if self._header is None:
+            return
+        has_header = cc.inputs.has_tag("VIDEO_PRESTREAM")
+        frames = cc.inputs["FRAME" if has_header else 0]
+        if has_header:
+            given = cc.inputs["VIDEO_PRESTREAM"]
+            if given.is_empty() is (cc.time == Timestamp.PRESTREAM):
+                raise GraphError(
+                    "VIDEO_PRESTREAM has one packet, at PRESTREAM, and FRAME none there",
+                    code=Code.INTERNAL,
+                )
+            if not given.is_empty():
+                self._header = given.value
+        if not self._header.frame_rate:
+            raise GraphError(
+                "the frame rate is not known: it comes with the header of VIDEO_PRESTREAM, at "
+                "PRESTREAM, or from the option fps",
+                code=Code.INTERNAL,
+            )
+        if frames.is_empty():
+            return
+        frame: ImageFrame = frames.value
+        found = replace(
+            self._header,
+            format=frame.image_format.value,
+            width=frame.width,
+            height=frame.height,
+        )
+        cc.outputs[0].add(found, Timestamp.PRESTREAM)
+        self._header = None
+
+
 VIDEOS: tuple[type[Calculator], ...] = (
     OpenCvVideoDecoderCalculator,
     OpenCvVideoEncoderCalculator,
+    VideoPreStreamCalculator,
 )

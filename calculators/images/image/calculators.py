@@ -21,10 +21,12 @@ from calculators.images.image.drawing import (
 )
 from calculators.images.image.image_calculators import (
     FromImageCalculator,
+    ImageCloneCalculator,
     ImagePropertiesCalculator,
     ImageTransformationCalculator,
     OpenCvEncodedImageToImageFrameCalculator,
     OpenCvImageEncoderCalculator,
+    OpenCvPutTextCalculator,
     ToImageCalculator,
 )
 from calculators.images.image.image_tensors import (
@@ -46,12 +48,14 @@ CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     DetectionsToRenderDataCalculator,
     DetectionsToTensorsCalculator,
     FromImageCalculator,
+    ImageCloneCalculator,
     ImagePropertiesCalculator,
     ImageToTensorCalculator,
     ImageTransformationCalculator,
     NonMaxSuppressionCalculator,
     OpenCvEncodedImageToImageFrameCalculator,
     OpenCvImageEncoderCalculator,
+    OpenCvPutTextCalculator,
     OpenVINOConverterCalculator,
     OpenVINOTensorsToClassificationCalculator,
     OpenVINOTensorsToDetectionsCalculator,

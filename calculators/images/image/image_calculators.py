@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calculators.images.image.decoding_turns import frame_in_turn, pixels_in
 from calculators.images.image.encoded_image import decode_image, encode_image
-from calculators.images.image.image_frame import ImageError, ImageFrame
+from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.images.image.opencv import opencv
 from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
@@ -378,3 +378,70 @@ class ToImageCalculator(Calculator):
     def process(self, cc: CalculatorContext) -> None:
         (shard,) = cc.input_list
         cc.outputs["IMAGE"].add_packet(shard.packet)
+
+
+class ImageCloneCalculator(Calculator):
+    """Passes images on. MediaPipe copies one to where the next node needs it.
+
+    Inputs: #0 (`ImageFrame`).
+    Outputs: #0 (`ImageFrame`): the same pixels.
+    Options (mediapipe.ImageCloneCalculatorOptions): output_on_gpu: false; there is no GPU.
+
+    ::
+
+        node {
+          calculator: "ImageCloneCalculator"
+          input_stream: "image"
+          output_stream: "clone"
+        }
+
+    Source: MediaPipe ``calculators/image/image_clone_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.require(
+            not contract.options(messages.ImageCloneCalculatorOptions).output_on_gpu,
+            "output_on_gpu: images on a GPU are not supported; leave the option out",
+        )
+        contract.inputs[0].set(ImageFrame)
+        contract.outputs[0].set(ImageFrame)
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        cc.outputs[0].add_packet(cc.inputs[0].packet)
+
+
+#: The side of the image with a text, in pixels, which no more letters than this many cross.
+_TEXT_SIDE: Final = 640
+
+
+class OpenCvPutTextCalculator(Calculator):
+    """Draws each text in yellow at the top of a transparent image of 640 x 640 pixels.
+
+    Inputs: #0 (str).
+    Outputs: #0 (`ImageFrame`): SRGBA.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "OpenCvPutTextCalculator"
+          input_stream: "text"
+          output_stream: "image"
+        }
+
+    Source: MediaPipe ``calculators/image/opencv_put_text_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs[0].set(str)
+        contract.outputs[0].set(ImageFrame)
+
+    def process(self, cc: CalculatorContext) -> None:
+        cv2 = opencv()
+        image = np.zeros((_TEXT_SIDE, _TEXT_SIDE, 4), np.uint8)
+        text = cc.inputs[0].value[:_TEXT_SIDE]
+        cv2.putText(image, text, (15, 70), cv2.FONT_HERSHEY_PLAIN, 3, (255, 255, 0, 255), 4)
+        cc.outputs[0].add(ImageFrame.owning(ImageFormat.SRGBA, image), cc.time)

@@ -74,21 +74,39 @@ class TensorsToFloatsCalculator(Calculator):
         contract.timestamp_offset = 0
 
     def process(self, cc: CalculatorContext) -> None:
-        tensors: list[npt.NDArray[Any]] = cc.inputs["TENSORS"].value
-        if not tensors or tensors[0].dtype != np.float32:
-            raise GraphError("a tensor of float32 is needed", code=Code.INVALID_ARGUMENT)
-        numbers = tensors[0].reshape(-1)
+        numbers = first_tensor(cc).reshape(-1)
         if self.options.activation == _SIGMOID:
             numbers = sigmoid(numbers)
-        if cc.outputs.has_tag("FLOATS"):
-            cc.outputs["FLOATS"].add(numbers.tolist(), cc.time)
-            return
+        send_floats(cc, numbers)
+
+
+def first_tensor(cc: CalculatorContext) -> npt.NDArray[np.float32]:
+    """Return the first tensor of the list in TENSORS.
+
+    Raises:
+        GraphError: there is none, or it is not of float32 (INVALID_ARGUMENT).
+    """
+    tensors: list[npt.NDArray[Any]] = cc.inputs["TENSORS"].value
+    if not tensors or tensors[0].dtype != np.float32:
+        raise GraphError("a tensor of float32 is needed", code=Code.INVALID_ARGUMENT)
+    return tensors[0]
+
+
+def send_floats(cc: CalculatorContext, numbers: npt.NDArray[np.float32]) -> None:
+    """Send the only number in FLOAT, and all in FLOATS, where the node has these outputs.
+
+    Raises:
+        GraphError: FLOAT is there, and not exactly one number (INVALID_ARGUMENT).
+    """
+    if cc.outputs.has_tag("FLOAT"):
         if numbers.size != 1:
             raise GraphError(
                 f"FLOAT needs a tensor of one number; this one has {numbers.size}",
                 code=Code.INVALID_ARGUMENT,
             )
         cc.outputs["FLOAT"].add(float(numbers[0]), cc.time)
+    if cc.outputs.has_tag("FLOATS"):
+        cc.outputs["FLOATS"].add(numbers.tolist(), cc.time)
 
 
 class ThresholdingCalculator(Calculator):

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from graph_runtime import Packet, ValidationError
+from calculators.core.callback_calculator import PacketSink
+from graph_runtime import Code, Packet, RunError, Timestamp, ValidationError
 from tests.calculators.core.running import BOUND, CLOSE, at, packets, run, side_outputs
 
 
@@ -254,3 +255,44 @@ def test_callbacks_can_see_bounds() -> None:
         side_packets={"callback": lambda p: seen.append((p.time, p.is_empty())), "yes": True},
     )
     assert seen == [(3, False), (9, True)]
+
+
+def sink_text(kind: str, pointer: str) -> str:
+    return f"""
+        node {{
+          calculator: "CallbackPacketCalculator" output_side_packet: "keep"
+          options {{
+            [mediapipe.CallbackPacketCalculatorOptions.ext] {{
+              type: {kind} pointer: "{pointer}"
+            }}
+          }}
+        }}
+        node {{
+          calculator: "CallbackCalculator" input_stream: "in"
+          input_side_packet: "CALLBACK:keep"
+        }}"""
+
+
+def test_a_sink_keeps_all_packets_of_a_stream() -> None:
+    sink = PacketSink()
+    run(sink_text("VECTOR_PACKET", sink.pointer), packets("in", (1, "x"), (5, "y")), watch="")
+    assert [(each.time, each.value) for each in sink] == [(1, "x"), (5, "y")]
+
+
+def test_a_sink_keeps_the_packet_after_the_stream() -> None:
+    sink = PacketSink()
+    text = sink_text("POST_STREAM_PACKET", sink.pointer)
+    run(text, packets("in", (1, "x")), watch="")
+    assert sink == []
+    run(text, packets("in", (Timestamp.POSTSTREAM, "summary")), watch="")
+    assert [each.value for each in sink] == ["summary"]
+
+
+def test_a_pointer_is_followed_only_to_a_sink_that_lives() -> None:
+    gone = PacketSink().pointer
+    for pointer in (gone, hex(id(object)), "no digits"):
+        with pytest.raises(RunError, match="pointer is not that of a PacketSink") as caught:
+            run(sink_text("VECTOR_PACKET", pointer), packets("in", (1, "x")), watch="")
+        assert caught.value.code is Code.INVALID_ARGUMENT
+    with pytest.raises(ValidationError, match="type is VECTOR_PACKET or POST_STREAM_PACKET"):
+        run(sink_text("UNKNOWN", gone), packets("in", (1, "x")), watch="")

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from calculators.core.headers import VideoHeader
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
 from calculators.vision.iris import image_file_properties
 from calculators.vision.landmarks.landmarks import landmarks
 from calculators.vision.objectron import box_in_space
-from graph_runtime import GraphError, RunError
+from graph_runtime import (
+    CalculatorGraph,
+    GraphError,
+    Packet,
+    RunError,
+    Timestamp,
+    ValidationError,
+)
 from protos.pool import message_class
-from tests.calculators.vision.test_calculators import run, streams
+from tests.calculators.vision.test_calculators import registry, run, streams
 
 SIZE = (640, 480)
 _SIGNS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -308,3 +317,105 @@ def test_the_old_name_makes_the_same_detections() -> None:
 def test_a_former_name_is_answered_with_the_present_one(name: str, present: str) -> None:
     with pytest.raises(GraphError, match=f'It is called "{present}" now'):
         run(node(name, *streams("IMAGE", "DETECTIONS:")), {"image": 1})
+
+
+def floats_of(outputs: str, *tensors: Any) -> list[Any]:
+    text = node(
+        "TfLiteTensorsToFloatsCalculator",
+        'input_stream: "TENSORS:tensors"',
+        *(f'output_stream: "{each}"' for each in outputs.split()),
+    )
+    return run(text, {"tensors": list(tensors)})
+
+
+def test_numbers_of_the_first_tensor_are_sent() -> None:
+    tensor, other = np.array([[1.5, 2]], np.float32), np.array([3], np.float32)
+    assert floats_of("FLOATS:out", tensor, other) == [[1.5, 2.0]]
+    assert floats_of("FLOAT:out", other, tensor) == [3.0]
+    assert floats_of("FLOAT:one FLOATS:out", other) == [[3.0]]
+    for outputs, wrong, text in (
+        ("FLOAT:out", tensor, "needs a tensor of one number; this one has 2"),
+        ("FLOATS:out", np.zeros((1, 0), np.float32), r"has the shape \(1, 0\)"),
+        ("FLOATS:out", np.zeros(2, np.uint8), "a tensor of float32 is needed"),
+    ):
+        with pytest.raises(RunError, match=text):
+            floats_of(outputs, wrong)
+    with pytest.raises(ValidationError, match="one of the output streams FLOAT and FLOATS"):
+        floats_of("")
+
+
+def test_lists_of_tensors_are_joined_and_collected_under_old_names() -> None:
+    one, two = np.array([1], np.float32), np.array([2], np.float32)
+    joined = node(
+        "ConcatenateTfLiteTensorVectorCalculator",
+        'input_stream: "a"',
+        'input_stream: "b"',
+        'output_stream: "out"',
+    )
+    assert run(joined, {"a": [one, two], "b": one}) == [[one, two, one]]
+    loop = node(
+        "BeginLoopTensorCalculator",
+        'input_stream: "ITERABLE:list"',
+        'output_stream: "ITEM:item"',
+        'output_stream: "BATCH_END:end"',
+    ) + node(
+        "EndLoopTfLiteTensorCalculator",
+        'input_stream: "ITEM:item"',
+        'input_stream: "BATCH_END:end"',
+        'output_stream: "ITERABLE:out"',
+    )
+    assert run(loop, {"list": [one, two]}) == [[one, two]]
+
+
+def header_of(options: str, *feeds: tuple[str, Any, Any], names: str = "in") -> Any:
+    """Return the header that a node makes of packets: (stream, time, value)."""
+    inputs = {"in": "in"} if names == "in" else {each: each.lower() for each in names.split()}
+    entries = [f'input_stream: "{tag + ":" if tag != "in" else ""}{inputs[tag]}"' for tag in inputs]
+    text = "".join(f'input_stream: "{name}"\n' for name in inputs.values()) + node(
+        "VideoPreStreamCalculator", *entries, 'output_stream: "out"', options=options
+    )
+    graph = CalculatorGraph(text_config=text, registry=registry())
+    seen: list[Packet] = []
+    graph.observe_output_stream("out", lambda _, packet: seen.append(packet))
+    graph.start_run({})
+    for name, time, value in feeds:
+        graph.add_packet_to_input_stream(name, Packet(value, time))
+    graph.close()
+    (header,) = seen
+    assert header.time == Timestamp.PRESTREAM
+    return header.value
+
+
+FRAME = ImageFrame(ImageFormat.SRGB, np.zeros((6, 8, 3), np.uint8))
+
+
+def test_the_header_of_a_video_comes_from_its_first_frame() -> None:
+    small = ImageFrame(ImageFormat.GRAY8, np.zeros((2, 2, 1), np.uint8))
+    frames = ("in", 0, FRAME), ("in", 1, small)
+    expected = VideoHeader(ImageFormat.SRGB.value, 8, 6, 0.0, 30.0)
+    assert header_of("fps { value: 30 }", *frames) == expected
+    assert header_of("fps { ratio { numerator: 60 denominator: 2 } }", *frames) == expected
+    given = VideoHeader(ImageFormat.GRAY8.value, 2, 2, 12.0, 30.0)
+    both = ("video_prestream", Timestamp.PRESTREAM, given), ("frame", 0, FRAME)
+    assert header_of("", *both, names="FRAME VIDEO_PRESTREAM") == replace(expected, duration=12.0)
+
+
+@pytest.mark.parametrize(
+    ("feeds", "names", "text"),
+    [
+        ([("in", 0, FRAME)], "in", "the frame rate is not known"),
+        (
+            [("video_prestream", Timestamp.PRESTREAM, VideoHeader())],
+            "FRAME VIDEO_PRESTREAM",
+            "the frame rate is not known",
+        ),
+        (
+            [("video_prestream", 1, VideoHeader(frame_rate=1.0)), ("frame", 1, FRAME)],
+            "FRAME VIDEO_PRESTREAM",
+            "VIDEO_PRESTREAM has one packet, at PRESTREAM",
+        ),
+    ],
+)
+def test_a_header_needs_a_frame_rate(feeds: list[Any], names: str, text: str) -> None:
+    with pytest.raises(RunError, match=text):
+        header_of("", *feeds, names=names)

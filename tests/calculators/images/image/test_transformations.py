@@ -1,4 +1,4 @@
-"""ImageTransformationCalculator beyond the recorded answers of MediaPipe."""
+"""ImageTransformationCalculator beyond the recorded answers of MediaPipe; clones and texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calculators.images.image.image_frame import ImageFrame
-from graph_runtime import GraphError
+from calculators.images.image.image_frame import ImageFormat, ImageFrame
+from graph_runtime import GraphError, ValidationError
 from tests.calculators.images.image.runs import image, node, run
 
 NAME = "ImageTransformationCalculator"
@@ -149,3 +149,37 @@ def test_a_tag_for_a_gpu_beside_the_other_is_to_be_removed() -> None:
     text = node(NAME, "", *streams, 'output_stream: "IMAGE:out"')
     with pytest.raises(GraphError, match=r"IMAGE_GPU .* remove it, the tag IMAGE is there"):
         run(text, {"in": image(2, 2)})
+
+
+def test_a_clone_has_the_pixels_of_its_image() -> None:
+    frame = image(8, 6)
+    ports = ('input_stream: "in"', 'output_stream: "out"')
+    (found,) = run(node("ImageCloneCalculator", "", *ports), {"in": frame})["out"]
+    assert found == frame
+    with pytest.raises(ValidationError, match="output_on_gpu: images on a GPU are not supported"):
+        run(node("ImageCloneCalculator", "output_on_gpu: true", *ports), {"in": frame})
+
+
+def written(text: str) -> Any:
+    graph = 'node { calculator: "OpenCvPutTextCalculator" input_stream: "in" output_stream: "out" }'
+    (found,) = run(graph, {"in": text})["out"]
+    return found
+
+
+def test_a_text_is_drawn_in_yellow_on_nothing() -> None:
+    found = written("Hi")
+    assert found.image_format is ImageFormat.SRGBA
+    assert (found.width, found.height) == (640, 640)
+    colors = {tuple(map(int, each)) for each in np.unique(found.pixels.reshape(-1, 4), axis=0)}
+    assert colors == {(0, 0, 0, 0), (255, 255, 0, 255)}
+    rows, columns = np.nonzero(found.pixels[:, :, 3])
+    # The foot of the letters is at (15, 70), and lines are four pixels wide.
+    assert 68 <= rows.max() <= 73
+    assert rows.min() > 30
+    assert 15 <= columns.min() <= 25
+    assert columns.max() < 90
+    assert not written("").pixels.any()
+
+
+def test_a_text_beyond_the_image_is_cut() -> None:
+    assert written("i" * 1_000_000) == written("i" * 640)
