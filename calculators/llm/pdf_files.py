@@ -2,9 +2,9 @@
 
 The readers of the APIs know files of text only (`calculators.llm.requests.messages`). So files that
 the client has uploaded and documents on the web are read first (`Documents`), and PDF files become
-texts. They are read in a process that ends with the request, so none leaves anything, and
-one that takes too long or too much memory ends only its own request. Few such processes run at a
-time.
+texts. Uploaded images are read first too; those on the web are the model's business. PDFs are read
+in a process that ends with the request, so none leaves anything, and one that takes too long or too
+much memory ends only its own request. Few such processes run at a time.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ def _with_body(payload: HttpPayload, body: Mapping[str, Any]) -> HttpPayload:
 def _holders(
     holder: Mapping[str, Any], steps: _Steps, depth: int
 ) -> Iterator[tuple[_Steps, Mapping[str, Any]]]:
-    """Yield the objects that hold a document or name one, with the steps to each."""
+    """Yield the objects that hold a document, or name one or an image, with the steps to each."""
     kind = holder.get("type")
-    if kind == "document":
+    if kind in ("document", "image"):
         source = holder.get("source")
-        if isinstance(source, dict):
+        if isinstance(source, dict) and (kind == "document" or source.get("type") == "file"):
             yield (*steps, "source"), source
             yield from _holders(source, (*steps, "source"), depth)
-    elif kind == "input_file":
+    elif kind == "input_file" or (kind == "input_image" and holder.get("image_url") is None):
         yield steps, holder
     elif kind == "file" and isinstance(holder.get("file"), dict):
         yield (*steps, "file"), holder["file"]
@@ -157,9 +157,12 @@ class _Name(NamedTuple):
 
 def _name_in(steps: _Steps, holder: Mapping[str, Any]) -> _Name | None:
     """Return the name of the document that a holder names; None if it holds the document itself."""
-    if steps[-1] == "source":
+    members: tuple[str, ...]
+    if holder.get("type") == "input_image":
+        members = ("file_id",)
+    elif steps[-1] == "source":
         member = {"file": "file_id", "url": "url"}.get(str(holder.get("type")))
-        members: tuple[str, ...] = () if member is None else (member,)
+        members = () if member is None else (member,)
     else:
         members = () if holder.get("file_data") is not None else ("file_id", "file_url")
     for member in members:
@@ -194,17 +197,42 @@ async def _with_named(body: dict[str, Any], documents: Documents) -> dict[str, A
                 content = await _fetched(name.value, documents.settings.of(MediaRules))
         except ValueError as error:
             raise fields.invalid(path, str(error)) from None
-        is_pdf = content.startswith(b"%PDF-")
+        is_image = _is_image(body, steps)
+        is_text = not is_image and not content.startswith(b"%PDF-")
         size += len(content)
-        text_size += 0 if is_pdf else len(content)
+        text_size += len(content) if is_text else 0
         if size > MOST_NAMED_BYTES:
             raise fields.invalid(path, f"the documents have more than {MOST_NAMED_BYTES} bytes")
         if text_size > MOST_TEXT_BYTES:
             raise fields.invalid(path, f"the texts have more than {MOST_TEXT_BYTES} bytes")
         written = (await asyncio.to_thread(base64.b64encode, content)).decode()
-        kind = "application/pdf" if is_pdf else "text/plain"
-        body = _replaced(body, steps, _as_held(steps[-1] == "source", kind, written, filename))
+        if is_image:
+            change = _as_image(steps[-1] == "source", written)
+        else:
+            kind = "text/plain" if is_text else "application/pdf"
+            change = _as_held(steps[-1] == "source", kind, written, filename)
+        body = _replaced(body, steps, change)
     return body
+
+
+def _is_image(body: Any, steps: _Steps) -> bool:
+    """Return True if what a holder names is an image, by the type of the part or block."""
+    for step in steps[:-1] if isinstance(steps[-1], str) else steps:
+        body = body[step]
+    return body["type"] in ("image", "input_image")
+
+
+def _as_image(is_source: bool, written: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the change of an object that names an image into one that holds it, in Base64.
+
+    Images are known by their bytes, so the media type says no more than that it is one.
+    """
+    if is_source:
+        return lambda _: {"type": "base64", "media_type": "image/*", "data": written}
+    url = f"data:image/*;base64,{written}"
+    return lambda part: (
+        {name: part[name] for name in part if name != "file_id"} | {"image_url": url}
+    )
 
 
 async def _fetched(url: str, rules: MediaRules) -> bytes:

@@ -217,7 +217,7 @@ MOST_SECONDS: Final = INPUT_SECONDS
 
 INPUT_PURPOSE: Final = "batch"
 #: The purposes of files that requests name as documents, in OpenAI's words.
-DOCUMENT_PURPOSES: Final = ("user_data", "assistants")
+DOCUMENT_PURPOSES: Final = ("user_data", "assistants", "vision")
 OUTPUT_PURPOSE: Final = "batch_output"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from calculators.kit.requests.fields import whole
 from graph_runtime import Packet, Timestamp
 from graph_runtime import timestamp as ts
 from graph_runtime.errors import did_you_mean
@@ -95,6 +96,7 @@ def decode_time(value: Any) -> Timestamp:
                 f"{did_you_mean(value, _TIMES)}"
             )
         return Timestamp.of(_TIMES[value])
+    value = whole(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(
             f"{json.dumps(value)} is no timestamp: an integer or one of {_list(_TIMES)}"
@@ -162,7 +164,7 @@ def _need(wanted: type, kind: str, value: Any) -> Any:
 
 
 def _integer(kind: str, value: Any) -> int:
-    number: int = _need(int, kind, value)
+    number: int = _need(int, kind, whole(value))
     bits = 64 if kind.endswith("64") else 32
     low, high = (0, 2**bits) if kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     if kind != "int" and not low <= number < high:

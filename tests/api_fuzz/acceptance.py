@@ -1,9 +1,9 @@
-"""A check of schemathesis: what the document allows is accepted.
+"""Checks of schemathesis: what the document allows is accepted, and what it does not is refused.
 
-It is schemathesis's ``positive_data_acceptance`` with two corrections. A request counts as allowed
-only if a validator of JSON schemas agrees, since schemathesis leaves keywords out when it combines
-values. And a refusal for a reason that no schema can express is none: `BEYOND_SCHEMAS` lists these
-reasons, which the document has in words.
+They are schemathesis's ``positive_data_acceptance`` and ``negative_data_rejection`` with two
+corrections. Whether the document allows a body is what a validator of JSON schemas says, since
+schemathesis leaves keywords out when it combines values. And a refusal for a reason that no schema
+can express is none: `BEYOND_SCHEMAS` lists these reasons, which the document has in words.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from functools import cache
 from typing import Any, Final
 
 import schemathesis
-from schemathesis.specs.openapi.checks import positive_data_acceptance
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
+from calculators.kit.requests.fields import COMBINED
 from tests.servers.fronts.openapi.described import Described
 
 #: Texts of refusals that depend on the model, on the meaning of a text, or on other members.
@@ -30,12 +32,17 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"longer than the \d+ tokens that the model can hold",
             r"The model holds \d+ tokens",
             r"which this model can take beside the answer",
-            r"is not in the vocabulary",
+            r"is not in the (model's )?vocabulary",
             r"is beam search, which",
             r'for \\?"(n|best_of)\\?": \d+ is above',
             r"this model calls no tool servers",
             r"text_input\\?\": the prompt is empty",
             r"is above the maximum of new tokens",
+            r"dimensions? must be between 1 and \d+",
+            r"longer than allowed \d+|no space left for chunks",
+            r"the model takes no instruction|is no prompt of the model",
+            r"is not used by this model|is greater than max|is above the maximum \d+x\d+",
+            r"speed must be between|not found in available voices",
             # What a text means.
             r"the text is not JSON",
             r"structural_tag\\?\": expected an object",
@@ -46,13 +53,21 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no value is valid",
             r"excludes one of the triggers",
             r"must be a data: URL or http",
+            r"input has nothing to speak",
+            r"both sides must be multiples of \d+",
+            r"(File|Image) parsing fail|is not valid wav nor mp3",
             # The files of the client, and the hosts that the operator allows.
             r"this server keeps no files|has uploaded no such file|from the web are off",
             # Other members, and their names.
-            r"it cannot be combined with",
+            COMBINED,
             r"names none of the",
             r"needs tools",
+            r"cannot be paired with the \d+ of",
+            r"document (text|member) field|none of the members that rank_fields names",
             r"is already that of",
+            r"already exists in request options",
+            r"leaves no step to make",
+            r"Unknown member .*Did you mean",
             r"is there twice, inside and outside of parameters",
             r"another server has this label",
             r"structured output is already asked for",
@@ -86,14 +101,31 @@ def documented_requests_are_accepted(context: Any, response: Any, case: Any) -> 
             raise
 
 
+@schemathesis.check  # type: ignore[untyped-decorator]
+def undocumented_requests_are_refused(context: Any, response: Any, case: Any) -> None:
+    """Fail if a request that the document does not allow is accepted."""
+    try:
+        negative_data_rejection(context, response, case)
+    except AssertionError:
+        only_body = all(
+            place is ParameterLocation.BODY or not component.mode.is_negative
+            for place, component in case.meta.components.items()
+        )
+        if not (only_body and case.media_type in _READ and _is_documented(case)):
+            raise
+
+
+_READ: Final = ("application/json", "multipart/form-data")
+
+
 def _is_documented(case: Any) -> bool:
     has_header = "Inference-Header-Content-Length" in (case.headers or {})
     if has_header or case.media_type == "application/octet-stream":
         return False  # how much of the body is JSON depends on its length
-    if case.media_type != "application/json":
+    if case.media_type not in _READ:
         return True
     described = _described(json.dumps(case.operation.schema.raw_schema))
-    return not described.request_errors(case.operation.path, case.body)
+    return not described.request_errors(case.operation.path, case.body, case.media_type)
 
 
 @cache

@@ -21,7 +21,7 @@ CHECKS: Final = (
     "content_type_conformance",
     "response_headers_conformance",
     "response_schema_conformance",
-    "negative_data_rejection",
+    "undocumented_requests_are_refused",
     "documented_requests_are_accepted",
     "unsupported_method",
     "allow_header_conformance",

@@ -5,16 +5,25 @@ With a name of its own invention it would only ever see 404.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from itertools import cycle
 from typing import Any, Final, cast
 
 import schemathesis
 
-from tests.api_fuzz.acceptance import documented_requests_are_accepted
-from tests.api_fuzz.site import INPUT, MODEL, PASSED, SPARE, TEXT
+from calculators.kit.requests.fields import whole
+from tests.api_fuzz.acceptance import (
+    documented_requests_are_accepted,
+    undocumented_requests_are_refused,
+)
+from tests.api_fuzz.site import INPUT, MODEL, MODEL_OF, PASSED, SPARE, TEXT
 
-__all__ = ["before_call", "documented_requests_are_accepted"]
+__all__ = [
+    "before_call",
+    "documented_requests_are_accepted",
+    "undocumented_requests_are_refused",
+]
 
 #: Answers are short: the checks are about how a request is parsed, not about how long a model
 #: writes.
@@ -29,28 +38,42 @@ _LENGTH_OF: Final = {
 #: With schemathesis's own values most requests would time out before they begin.
 _LEAST_SECONDS: Final = 30
 _MODELS: Final = cycle(("arithmetic", PASSED, MODEL))
+#: Members of requests for images, and the most that a request may ask for: more is more work.
+_MOST: Final = {
+    **dict.fromkeys(("n", "num_images_per_prompt", "steps", "num_inference_steps"), 2),
+    **dict.fromkeys(("width", "height"), 64),
+}
+_VERSION: Final = re.compile(r"^/(v[0-9]+/)*")
 
 
 @schemathesis.hook  # type: ignore[untyped-decorator]
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Name models and inputs that exist, and request few tokens."""
     body = case.body if isinstance(case.body, dict) else {}
-    if isinstance(body.get("model"), str) and body["model"]:
-        body["model"] = MODEL
+    path = case.operation.path
+    for values in (body, case.query or {}):
+        if isinstance(values.get("model"), str) and values["model"]:
+            values["model"] = MODEL_OF.get(_VERSION.sub("", path), MODEL)
+    if "/images/" in path:
+        for name, most in _MOST.items():
+            value = whole(body.get(name))
+            if type(value) is int and most < value < 2**31:
+                body[name] = most
     for ending, name in _LENGTH_OF.items():
         if case.operation.path.endswith(ending) and "model" in body:
             body.setdefault(name, _MOST_TOKENS)
     for name in _LENGTHS:
-        if type(body.get(name)) is int and _MOST_TOKENS < body[name] < 2**32:
-            body[name] = _MOST_TOKENS
-    if type(body.get("max_length")) is int and body["max_length"] > 1000:
+        value = whole(body.get(name))
+        if type(value) is int and _MOST_TOKENS < value < 2**32:
+            body[name] = type(body[name])(_MOST_TOKENS)
+    value = whole(body.get("max_length"))
+    if type(value) is int and value > 1000:
         body["max_length"] = 1000
     if _is_short(body.get("timeout")):
         body["timeout"] = _LEAST_SECONDS
     with suppress(KeyError, ValueError):
         if _is_short(float(case.headers["X-Request-Timeout"])):
             case.headers["X-Request-Timeout"] = str(_LEAST_SECONDS)
-    path = case.operation.path
     if "image[]" in body:  # a text for schemathesis, which knows files only by their exact names
         body.setdefault("image", body.pop("image[]"))
     if path.endswith(("/generate", "/generate_stream")):

@@ -20,6 +20,7 @@ from tests.support.patience import PATIENCE
 from tests.support.web_document import served
 
 DEMO: Final = ROOT / "examples" / "models" / "demo"
+SEEING: Final = ROOT / "examples" / "models" / "shapes_vlm"
 TEXT: Final = b"Fourteen geese fly over the lake."
 KEYS: Final = ("sk-first-key-0123456789", "sk-other-key-0123456789")
 DATA: Final = "data:text/plain;base64," + base64.b64encode(TEXT).decode()
@@ -107,6 +108,40 @@ def test_a_server_without_files_says_so() -> None:
         assert (reply.status, "--batch_dir" in reply.error["message"]) == (400, True)
         reply = answered(server, {"file_url": "http://example.com/x"})
         assert "documents from the web are off" in reply.error["message"]
+
+
+def test_images_may_be_uploaded_files(tmp_path: Path) -> None:
+    picture = SEEING / "pictures" / "red_circle.png"
+    held = base64.b64encode(picture.read_bytes()).decode()
+    with ServerProcess("--batch_dir", tmp_path / "store", SEEING) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        file_id = client.files.create(file=picture, purpose="vision").id
+        parts = (
+            {"type": "input_image", "image_url": f"data:image/png;base64,{held}"},
+            {"type": "input_image", "file_id": file_id, "detail": "auto"},
+            {"type": "input_image", "file_id": file_id, "image_url": None},
+        )
+        said = [
+            asked(server, "/v1/responses", model=SEEING.name, input=[{"role": "user", "content": [
+                part, {"type": "input_text", "text": "What is this?"}]}]).json
+            for part in parts
+        ]  # fmt: skip
+        assert len({reply["usage"]["input_tokens"] for reply in said}) == 1
+        assert len({reply["output"][0]["content"][0]["text"] for reply in said}) == 1
+        sources = (
+            {"type": "base64", "media_type": "image/png", "data": held},
+            {"type": "file", "file_id": file_id},
+        )
+        written = [
+            asked(server, "/v1/messages", model=SEEING.name, max_tokens=8, messages=[{
+                "role": "user", "content": [{"type": "image", "source": source}]}]).json
+            for source in sources
+        ]  # fmt: skip
+        assert len({json.dumps([each["content"], each["usage"]]) for each in written}) == 1
+        unknown = {"type": "input_image", "file_id": "file-unknown"}
+        messages = [{"role": "user", "content": [unknown]}]
+        reply = asked(server, "/v1/responses", model=SEEING.name, input=messages)
+        assert (reply.status, reply.error["param"]) == (400, "input[0].content[0].file_id")
 
 
 def line(number: int, file: dict[str, Any]) -> dict[str, Any]:

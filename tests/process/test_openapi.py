@@ -102,6 +102,20 @@ def test_the_examples_work(client: HttpClient, path: str, method: str, body: Any
     check(path, method, reply)
 
 
+@pytest.mark.parametrize("path", sorted({path for path, _ in REQUESTS}))
+def test_an_integer_may_have_a_point(client: HttpClient, path: str) -> None:
+    """1.0 is an integer for JSON Schema, and some libraries write it."""
+    body = next(body for each, body in REQUESTS if each == path)
+    media = DESCRIBED.document["paths"][path]["post"]["requestBody"]["content"]
+    members = DESCRIBED.resolved(media["application/json"]["schema"])["properties"]
+    integers = [name for name, member in members.items() if "integer" in member.get("type", ())]
+    assert integers
+    for name in integers:
+        value = max(members[name].get("minimum", 0), 1)
+        replies = [client.ask("POST", path, {**body, name: each}) for each in (value, float(value))]
+        assert len({reply.status for reply in replies}) == 1, (name, replies[1].body)
+
+
 @pytest.mark.parametrize(("path", "body"), REQUESTS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_answers_fit_their_schemas(

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from calculators.images.image_generation.sizes import SIDE_STEP
 from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
@@ -23,7 +24,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import Schema
+from calculators.kit.requests.schema import Schema, const, one_of, record, values, word
 
 #: Characters of a prompt; OpenAI has the same limit. Models read its first tokens, mostly 77.
 MAX_CHARACTERS: Final = 32_000
@@ -153,11 +154,11 @@ _COMMON: Final[Members] = table(
     honoured("negative_prompt_3", Text(), "For the third text encoder."),
     honoured(
         "size",
-        Value(schema.string(), _size),
+        Value(schema.string(pattern=r"^(auto|[1-9][0-9]{0,17}x[1-9][0-9]{0,17})$"), _size),
         'Width and height in pixels, "1024x1024", or "auto". Sides are multiples of 8.',
     ),
-    honoured("width", _SIDE, "Instead of size."),
-    honoured("height", _SIDE, "Instead of size."),
+    honoured("width", _SIDE, "Instead of size.", multipleOf=SIDE_STEP),
+    honoured("height", _SIDE, "Instead of size.", multipleOf=SIDE_STEP),
     honoured("n", _IMAGES, "The number of images."),
     honoured("num_images_per_prompt", _IMAGES, "Instead of n."),
     honoured("num_inference_steps", _STEPS, "The number of steps of denoising."),
@@ -184,6 +185,10 @@ _COMMON: Final[Members] = table(
         "output_compression",
         Integer(maximum=100),
         "The quality of JPEG and WebP; default 100, the best.",
+        beside=one_of(
+            record({"output_compression": one_of(const(None), values([100]))}),
+            record({"output_format": word(_FORMATS[1:])}, required=("output_format",)),
+        ),
     ),
     honoured("background", Enumeration(("auto", "opaque")), "Images are never transparent."),
     honoured("stream", BOOLEAN, "Answer in server-sent events."),
@@ -191,6 +196,10 @@ _COMMON: Final[Members] = table(
         "partial_images",
         Integer(maximum=MAX_PARTIAL_IMAGES),
         "The number of unfinished images to send before the finished one; needs stream.",
+        beside=one_of(
+            record({"partial_images": one_of(const(None), values([0]))}),
+            record({"stream": const(True)}, required=("stream",)),
+        ),
     ),
     honoured("timeout", Value()),  # the front reads it, and knows the schema
     ignored(
@@ -206,16 +215,16 @@ _COMMON: Final[Members] = table(
 GENERATION_MEMBERS: Final[Members] = table(
     honoured("prompt", Text(), "The image in words.", is_required=True),
     _COMMON,
-    honoured("strength", Fraction(), "1: there is no image to begin with."),
+    honoured("strength", Fraction(), "1: there is no image to begin with.", minimum=1, maximum=1),
 )
 
 _FILE: Final = schema.string(format="binary")
 _FILES_ABOUT: Final = "A PNG, JPEG, WebP, GIF or BMP file."
 
 EDIT_MEMBERS: Final[Members] = table(
-    honoured("prompt", Text(), "The new image in words.", is_required=True),
+    honoured("prompt", Text(), "The new image in words.", is_required=True, minLength=1),
     _COMMON,
-    honoured("strength", Fraction(), "0 to 1: how much of the image is redrawn."),
+    honoured("strength", Fraction(), "0 to 1: how much of the image is redrawn.", maximum=1),
     ignored("is for other models", "input_fidelity"),
 )
 VARIATION_MEMBERS: Final[Members] = table(

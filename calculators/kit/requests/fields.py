@@ -18,6 +18,9 @@ INT32_MAX: Final = 2**31 - 1
 
 _SHOWN_CHARACTERS: Final = 40
 
+#: The beginning of each refusal of a member that is valid without another one.
+COMBINED: Final = "it cannot be combined with"
+
 
 def body_object(value: object) -> dict[str, Any]:
     """Return a parsed body that is a JSON object.
@@ -54,6 +57,11 @@ def wrong_type(path: str, expected: str, value: object) -> RequestError:
 def above(path: str, value: float, maximum: float) -> RequestError:
     """Return the error of a number that is too large."""
     return invalid(path, f"{describe(value)} is above the maximum {maximum}")
+
+
+def combined(path: str, other: str) -> RequestError:
+    """Return the error of a member that is valid, but not beside ``other``, which may go on."""
+    return invalid(path, f"{COMBINED} {other}")
 
 
 def check_most(path: str, count: int, of: str, most: int) -> None:

@@ -67,14 +67,15 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
     empty text of a member that is no string is as good as absent, and so is "null".
 
     Raises:
-        RequestError: a member that is no array occurs twice.
+        RequestError: a known member that is no array occurs twice.
     """
     body: dict[str, Any] = {}
     for name, texts in form.fields.items():
         plain = name.removesuffix("[]")
         member = known.get(plain)
         if member is None:
-            body[name] = _single(name, texts)
+            # Maybe an array of something unknown, which is none of the server's business.
+            body[name] = texts[0] if len(texts) == 1 else texts
             continue
         schema = member.schema()
         kinds = _kinds(schema)
@@ -104,7 +105,8 @@ def _kinds(schema: Schema) -> set[str]:
     elif isinstance(kind, list):
         found = set(kind)
     else:
-        found = {each for form in schema.get("anyOf", ()) for each in _kinds(form)}
+        forms = [form for form in schema.get("anyOf", ()) if form.get("type") != "null"]
+        found = {each for form in forms for each in _kinds(form)}
     return found - {"null"} or {"string"}
 
 

@@ -57,6 +57,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         "ImageSource",
         LinkedImage=tagged("url", {"url": string()}),
         SentImage=tagged("base64", {"media_type": string(), "data": string()}),
+        UploadedImage=tagged("file", {"file_id": string("Of a file of the client.")}),
     ),
     **union(
         "UserBlock",

@@ -52,7 +52,18 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             required=("type", "text"),
         ),
         RefusalPart=tagged("refusal", {"refusal": string()}),
-        InputImagePart=tagged("input_image", {"image_url": one_of(string(), ref("ImageUrl"))}),
+        InputImagePart=record(
+            {
+                "type": const("input_image"),
+                "image_url": nullable(one_of(string(), ref("ImageUrl"))),
+                "file_id": FILE["file_id"],
+            },
+            required=("type",),
+            anyOf=[
+                record({"image_url": one_of(string(), anything())}, required=("image_url",)),
+                HAS_FILE[1],
+            ],
+        ),
         InputAudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
         InputFilePart=record(
             {

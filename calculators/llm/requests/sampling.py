@@ -33,7 +33,7 @@ from calculators.kit.requests.members import (
     leave_out_value,
     table,
 )
-from calculators.kit.requests.schema import array, const, one_of, record, string
+from calculators.kit.requests.schema import array, const, one_of, record, string, values
 from calculators.llm.engine.engine import TOO_LONG
 from calculators.llm.engine.settings import MAX_ASSISTANT_TOKENS, DecodingMode, GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -273,7 +273,16 @@ DEFAULT_NGRAM_SIZE: Final = 3
 MAX_NGRAM_SIZE: Final = 32
 
 ASSISTED_MEMBERS: Final[Members] = table(
-    honoured("num_assistant_tokens", COUNT),
+    honoured(
+        "num_assistant_tokens",
+        COUNT,
+        beside=one_of(
+            *(
+                record({name: one_of(const(None), values([0]))})
+                for name in ("num_assistant_tokens", "assistant_confidence_threshold")
+            )
+        ),
+    ),
     honoured("assistant_confidence_threshold", Number(minimum=0, maximum=1)),
     honoured("max_ngram_size", COUNT),
 )
@@ -300,9 +309,7 @@ def read_assisted_decoding(body: Mapping[str, Any], mode: DecodingMode) -> Assis
     threshold = body.get("assistant_confidence_threshold")
     ngram = body.get("max_ngram_size")
     if tokens and threshold:
-        raise fields.invalid(
-            "num_assistant_tokens", f"{tokens} excludes assistant_confidence_threshold; give one"
-        )
+        raise fields.combined("num_assistant_tokens", "assistant_confidence_threshold; give one")
     if mode == "standard":
         _refuse_any(
             "this model is served without a draft model and without prompt look-up; leave it out",
@@ -359,10 +366,9 @@ def refuse_unassisted(
             f"{min_tokens} cannot be kept to with {_WORDS[mode]}, which this model is served with",
         )
     if assisted.assistant_confidence_threshold and do_sample:
-        raise fields.invalid(
+        raise fields.combined(
             "assistant_confidence_threshold",
-            "it cannot be combined with sampling; set temperature to 0, or use "
-            "num_assistant_tokens",
+            "sampling; set temperature to 0, or use num_assistant_tokens",
         )
 
 
@@ -638,9 +644,9 @@ def _check_penalties(body: Mapping[str, Any], defaults: ModelDefaults, beams: in
     for name, neutral in _NEUTRAL_PENALTIES.items():
         value = body.get(name, getattr(defaults, name))
         if value is not None and value != neutral:
-            whose = "" if name in body else " (from the model's generation_config.json)"
+            whose = "" if name in body else " of the model's generation_config.json"
             raise fields.invalid(
-                name, f"{value}{whose} cannot be combined with best_of {beams}; use {neutral:g}"
+                name, f"{value}{whose}: {fields.COMBINED} best_of {beams}; use {neutral:g}"
             )
 
 

@@ -377,13 +377,12 @@ def refuse_settings(settings: GenerationSettings, output_param: str) -> None:
     Raises:
         RequestError: with the name of the setting.
     """
-    beside = f"it cannot be combined with {output_param}"
     if settings.num_beams > 1:
-        raise fields.invalid("best_of", beside)
+        raise fields.combined("best_of", output_param)
     if settings.ignore_eos:
-        raise fields.invalid("ignore_eos", beside)
+        raise fields.combined("ignore_eos", output_param)
     if settings.min_new_tokens:
-        raise fields.invalid("min_tokens", beside)
+        raise fields.combined("min_tokens", output_param)
 
 
 def only_one(*outputs: StructuredOutput | None) -> StructuredOutput | None:

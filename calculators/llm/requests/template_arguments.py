@@ -103,9 +103,8 @@ def read_template_arguments(body: Mapping[str, Any]) -> TemplateArguments:
         add_generation_prompt = at_the_top
     continues = body.get("continue_final_message", False)
     if continues and add_generation_prompt:
-        raise fields.invalid(
-            "continue_final_message",
-            "it cannot be combined with add_generation_prompt: true, which begins a new message",
+        raise fields.combined(
+            "continue_final_message", "add_generation_prompt: true, which begins a new message"
         )
     thinking = body.get("enable_thinking")
     effort = body.get("reasoning_effort")

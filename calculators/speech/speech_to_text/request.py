@@ -25,7 +25,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import array, string, word
+from calculators.kit.requests.schema import array, const, one_of, record, string, word
 from calculators.speech.audio.speech_recognizer import SpeechSettings
 
 TRANSCRIPTIONS: Final = "/audio/transcriptions"
@@ -50,6 +50,10 @@ class AnswerFormat(StrEnum):
     SRT = "srt"
     VERBOSE_JSON = "verbose_json"
     VTT = "vtt"
+
+
+#: The forms of a text that is sent as it comes.
+_STREAMED: Final = (AnswerFormat.JSON, AnswerFormat.TEXT)
 
 
 def _text(longest: int) -> Value:
@@ -137,11 +141,19 @@ TRANSCRIPTION_MEMBERS: Final[Members] = table(
         "The times to find; also written timestamp_granularities[]. Words need a node with "
         "enable_word_timestamps.",
     ),
-    honoured("stream", BOOLEAN, "Send the text as it comes, as server-sent events."),
+    honoured(
+        "stream",
+        BOOLEAN,
+        "Send the text as it comes, as server-sent events.",
+        beside=one_of(
+            record({"stream": one_of(const(None), const(False))}),
+            record({"response_format": one_of(const(None), word(_STREAMED))}),
+        ),
+    ),
 )
 TRANSLATION_MEMBERS: Final[Members] = table(
     _COMMON,
-    honoured("stream", BOOLEAN, "Only false: a translation is sent as a whole."),
+    honoured("stream", BOOLEAN, "Only false: a translation is sent as a whole.", const=False),
 )
 
 
@@ -181,7 +193,7 @@ def parse_speech_request(form: MultipartForm | None, path: str) -> SpeechRequest
     is_stream: bool = read.get("stream", False)
     if is_stream and translates:
         raise RequestError("streaming is not supported for translations endpoint", param="stream")
-    if is_stream and format not in (AnswerFormat.JSON, AnswerFormat.TEXT):
+    if is_stream and format not in _STREAMED:
         raise RequestError(
             f"a stream has the form of events, not {format}: leave response_format out, or stream",
             param="response_format",

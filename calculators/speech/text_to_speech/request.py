@@ -104,7 +104,7 @@ SPEECH_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "language",
-        Value(string(maxLength=_LANGUAGE_CHARACTERS), _language),
+        Value(string(maxLength=_LANGUAGE_CHARACTERS, pattern=r"^[\x00-\x7f]*$"), _language),
         f"For models of several languages; by default {DEFAULT_LANGUAGE}.",
     ),
     honoured(

@@ -28,7 +28,7 @@ from calculators.kit.requests.schema import array, flag, integer, one_of, string
 from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
-_ID: Final = integer(minimum=0)
+_ID: Final = integer(minimum=0, maximum=fields.INT32_MAX)
 TEXTS_SCHEMA: Final = one_of(
     _TEXT,
     array(_TEXT, minItems=1, maxItems=MAX_TEXTS),

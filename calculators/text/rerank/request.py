@@ -38,9 +38,11 @@ from calculators.kit.requests.schema import (
     Schema,
     anything,
     array,
+    const,
     flag,
     integer,
     one_of,
+    record,
     string,
     word,
 )
@@ -52,14 +54,14 @@ MAX_ALL_CHARACTERS: Final = 16 * 1024 * 1024
 #: Fields of an object that may be joined to its text.
 MAX_RANK_FIELDS: Final = 64
 
-DOCUMENTS_SCHEMA: Final[Schema] = array(
-    one_of(
-        string(maxLength=MAX_CHARACTERS),
-        anything("An object with ``text``, or with the members that ``rank_fields`` names."),
-    ),
-    minItems=1,
-)
 TEXTS_SCHEMA: Final[Schema] = array(string(maxLength=MAX_CHARACTERS), minItems=1)
+DOCUMENTS_SCHEMA: Final[Schema] = one_of(
+    TEXTS_SCHEMA,
+    array(
+        anything("An object with ``text``, or with the members that ``rank_fields`` names."),
+        minItems=1,
+    ),
+)
 
 
 def read_documents(value: Any, path: str) -> list[Any]:
@@ -326,6 +328,7 @@ RERANK_MEMBERS: Final[Members] = table(
         "top_k",
         integer_with("top_k accepts integer values"),
         "Voyage's name for `top_n`; the answer is Voyage's too: `data` instead of `results`.",
+        beside=one_of(record({"top_k": const(None)}), record({"top_n": const(None)})),
     ),
     honoured(
         "return_documents",
@@ -354,6 +357,13 @@ RERANK_MEMBERS: Final[Members] = table(
     *COMMON_MEMBERS,
     ignored("is TEI's for prompts of embedding models", "prompt_name"),
     refused("is not supported", "relevant_spans return_embeddings overlap_tokens overlap"),
+)
+
+
+#: Bodies that have documents, under one of the names.
+RERANK_NAMED: Final[Schema] = one_of(
+    record({"documents": DOCUMENTS_SCHEMA, "texts": const(None)}, required=("documents",)),
+    record({"texts": TEXTS_SCHEMA, "documents": const(None)}, required=("texts",)),
 )
 
 
@@ -452,13 +462,20 @@ def _texts(value: Any, path: str) -> list[str]:
     return value
 
 
+_FIRST: Final[Schema] = one_of(QUERY_SCHEMA, array(QUERY_SCHEMA, minItems=1))
+_SECOND: Final[Schema] = one_of(TEXTS_SCHEMA["items"], TEXTS_SCHEMA)
+
+
 def _names(first: str, second: str) -> tuple[Any, Any]:
-    queries: Schema = one_of(QUERY_SCHEMA, array(QUERY_SCHEMA, minItems=1))
-    documents: Schema = one_of(TEXTS_SCHEMA["items"], TEXTS_SCHEMA)
     return (
-        honoured(first, Value(queries, _texts), f"One text for all of `{second}`, or as many."),
-        honoured(second, Value(documents, _texts), "The texts that are scored."),
+        honoured(first, Value(_FIRST, _texts), f"One text for all of `{second}`, or as many."),
+        honoured(second, Value(_SECOND, _texts), "The texts that are scored."),
     )
+
+
+def _with_these(first: str, second: str) -> Schema:
+    others = {name: const(None) for names in _NAMES for name in names}
+    return record({**others, first: _FIRST, second: _SECOND}, required=(first, second))
 
 
 SCORE_MEMBERS: Final[Members] = table(
@@ -466,6 +483,10 @@ SCORE_MEMBERS: Final[Members] = table(
     *(member for names in _NAMES for member in _names(*names)),
     *COMMON_MEMBERS,
 )
+
+
+#: Bodies that have both texts, under one pair of names.
+SCORE_NAMED: Final[Schema] = one_of(*(_with_these(*names) for names in _NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -302,7 +302,9 @@ def parse_predict_request(body: object) -> PredictRequest:
     if read.get("truncate"):
         cut = "left" if read.get("truncation_direction") in ("left", "Left") else "right"
         if cut == "left" and has_pairs:
-            raise fields.invalid("truncation_direction", "pairs can be cut off on the right only")
+            raise fields.combined(
+                "truncation_direction", "pairs, which are cut off on the right only"
+            )
     texts = ClassifiedTexts(
         texts=firsts, places=places, seconds=seconds if has_pairs else (), cut=cut
     )

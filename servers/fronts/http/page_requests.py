@@ -25,6 +25,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from aiohttp import web
 
+from calculators.kit.requests.fields import whole
 from calculators.kit.tasks import ErrorForm
 from servers.fronts.http.answer_streams import EventStream
 from servers.fronts.http.body import read_json
@@ -270,6 +271,8 @@ class PageRequests:
 
     async def _body(self, exchange: Exchange, kind: type[T]) -> T:
         _, body = await read_json(exchange.request, self._settings, exchange.hold)
+        if isinstance(body, dict):
+            body = {name: whole(value) for name, value in body.items()}
         try:
             return msgspec.convert(body, kind)
         except msgspec.ValidationError as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import rapidjson
 
+from calculators.kit.requests.fields import whole
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import (
     CustomTensor,
@@ -178,6 +179,7 @@ class BinaryData:
         Raises:
             RequestError: ``size`` is not a number of bytes, or fewer are left.
         """
+        size = whole(size)
         if type(size) is not int or size < 0:
             raise RequestError(f"{place}: binary_data_size must be a number of bytes")
         left = len(self._tail) - self._at

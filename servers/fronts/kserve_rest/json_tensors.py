@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calculators.kit.requests.fields import whole
 from calculators.kit.requests.http_payload import RequestError
 from calculators.tensors.inference import (
     MAX_INT,
@@ -56,10 +57,10 @@ def kind_of(value: object) -> str:
             return "null"
         case bool():
             return "true or false"
-        case int():
+        case float() if not value.is_integer():
+            return "a number with a fraction"
+        case int() | float():
             return "an integer"
-        case float():
-            return "a number with a fraction or an exponent"
         case str():
             return "a string"
         case list():
@@ -115,13 +116,14 @@ def shape_member(value: Mapping[str, object], place: str) -> list[int]:
     if not isinstance(found, list):
         problem = "is missing" if found is None else f"is {kind_of(found)}"
         raise RequestError(f"{place}: the shape {problem}; it must be an array of integers")
-    for dimension in found:
+    shape = list(map(whole, found))
+    for dimension in shape:
         if type(dimension) is not int:
             raise RequestError(
                 f"{place}: the shape has {kind_of(dimension)} in it; it must be an array of"
                 " integers"
             )
-    return found
+    return shape
 
 
 def parameters_member(value: Mapping[str, object], place: str) -> dict[str, Parameter]:
@@ -275,6 +277,8 @@ class _Where:
 def _array_of(datatype: Datatype, elements: list[Any], where: _Where) -> NDArray[Any]:
     kind = datatype.dtype.kind
     allowed, wanted = _ELEMENTS[kind]
+    if kind in "iu" and float in set(map(type, elements)):
+        elements = list(map(whole, elements))
     if not set(map(type, elements)) <= allowed:
         index = next(at for at, element in enumerate(elements) if type(element) not in allowed)
         raise where.refusal(index, f"is {kind_of(elements[index])}; {datatype} is made of {wanted}")

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
+from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
 from calculators.kit.requests.json_depth import MOST_DEPTH, nests_deeper
 from calculators.tensors.inference import (
@@ -188,7 +189,7 @@ class TextRequest:
     @property
     def answers(self) -> int:
         """The number of texts that are requested; 1 if the value is not a valid number."""
-        n = self.body.get("n")
+        n = fields.whole(self.body.get("n"))
         return n if isinstance(n, int) and 1 <= n <= 1000 else 1
 
     def payload(self, client: ClientConnection) -> HttpPayload:
@@ -357,7 +358,7 @@ def value_of_json(expected: Input, value: Any, place: str) -> Any:
         if kind in (TextInputKind.TEXT, TextInputKind.TEXTS):
             return value if kind is TextInputKind.TEXT or value else []
         return _read(kind, value, place)
-    if kind is TextInputKind.INTEGERS and isinstance(value, int) and not isinstance(value, bool):
+    if kind is TextInputKind.INTEGERS and type(fields.whole(value)) is int:
         return [value]
     if kind is TextInputKind.FLAG and not isinstance(value, bool):
         raise RequestError(f"{place}: true or false is needed", param=place)

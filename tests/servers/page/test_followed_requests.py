@@ -87,7 +87,7 @@ def test_a_request_is_followed_by_its_id_while_it_runs(tmp_path: Path) -> None:
 
 def test_a_followed_request_is_a_file_for_perfetto(tmp_path: Path) -> None:
     async def scenario(page: Page) -> None:
-        await follow(page, "echo", {"next": 2})
+        await follow(page, "echo", {"next": 2.0})
         await page.echo(**{"x-request-id": "traced"})
         answer = await page.client.get("/v1/requests/traced?format=perfetto")
         assert answer.headers["content-disposition"] == 'attachment; filename="traced.json"'

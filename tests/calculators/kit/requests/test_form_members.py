@@ -35,6 +35,7 @@ KNOWN: Final = table(
     honoured("sizes", Array(number_schema())),
     honoured("alphas", Object()),
     honoured("either", Value(one_of(string(), number_schema()))),
+    honoured("only_false", BOOLEAN, const=False),
     ignored("changes nothing", "user"),
     refused("is not supported", "logprobs"),
 )
@@ -58,6 +59,7 @@ def read(**fields: list[str]) -> dict[str, Any]:
         ({"sizes__": ["1", "2.5"]}, {"sizes": [1, 2.5]}),
         ({"alphas": ['{"a": 0.5}']}, {"alphas": {"a": 0.5}}),
         ({"either": ["1"]}, {"either": "1"}),
+        ({"only_false": ["false"]}, {"only_false": False}),
         ({"user": ["me"], "logprobs": ["false"]}, {}),
     ],
 )

@@ -54,10 +54,10 @@ class Described:
             for said in content.get("application/json", {}).get("examples", {}).values():
                 yield path, method, said["value"]
 
-    def request_errors(self, path: str, body: object) -> list[str]:
+    def request_errors(self, path: str, body: object, media: str = "application/json") -> list[str]:
         """Return the violations of the request's schema in ``body``."""
         schema = self.document["paths"][path]["post"]["requestBody"]["content"]
-        return self.errors(schema["application/json"]["schema"], body)
+        return self.errors(schema[media]["schema"], body)
 
     def answer(self, path: str, method: str, status: int) -> dict[str, Any]:
         """Return the description of an answer; fail if there is none."""
