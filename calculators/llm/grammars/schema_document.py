@@ -151,6 +151,21 @@ class References:
         self._bases: dict[int, str] = {}
         self._named: dict[str, object] = {}
         self._dynamic: dict[str, int] = {}
+        #: By the identity of a schema; with that schema, so that it lives as long.
+        self._nullable: dict[int, tuple[object, Derived]] = {}
+
+    def plain(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a schema without OpenAPI 3.0's ``nullable``: ``anyOf`` says the same.
+
+        The same object comes back each time, since schemas are known by their identity.
+        """
+        if schema.get("nullable") is not True:
+            return schema
+        if id(schema) not in self._nullable:
+            rest = {name: value for name, value in schema.items() if name != "nullable"}
+            made = Derived({"anyOf": [rest, {"type": "null"}]})
+            self._nullable[id(schema)] = schema, made
+        return self._nullable[id(schema)][1]
 
     def target(self, schema: Mapping[str, Any], reference: object, place: str) -> object:
         """Return the target of a reference in ``schema``.

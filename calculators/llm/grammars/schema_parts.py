@@ -69,6 +69,7 @@ class Negations:
             return [] if schema else [Derived()]
         if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return None
+        schema = self._references.plain(schema)
         found: list[object] = []
         unknown = False
         for name, value in schema.items():
@@ -287,6 +288,10 @@ class SchemaParts:
                     place, "no finite answer fits it: it refers to itself without a way out"
                 )
             scopes = demand.scopes | {number}
+            if (plain := self._references.plain(schema)) is not schema:
+                forms = [(_Look(each, place, scopes),) for each in plain["anyOf"]]
+                choices = (*choices, _OneOf(tuple(forms)))
+                continue
             known = parts.get(number)
             if known is not None:
                 parts[number] = known._replace(scopes=known.scopes | scopes)
@@ -403,6 +408,7 @@ class SchemaParts:
                 schema = self._references.target(schema, schema["$ref"], f"{place}.$ref")
         if not isinstance(schema, dict):
             return None, {}, None
+        schema = self._references.plain(schema)
         kinds = schema.get("type")
         kinds = [kinds] if isinstance(kinds, str) else kinds
         types = frozenset(map(str, kinds)) if isinstance(kinds, list) else None

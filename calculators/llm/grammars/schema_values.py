@@ -75,6 +75,7 @@ class ValueCheck:
         """Return what a schema has looked at; None: the value is not valid."""
         if isinstance(schema, bool) or not isinstance(schema, dict):
             return _NOTHING if schema is not False else None
+        schema = self._references.plain(schema)
         if not (_fits_type(value, schema) and self._fits_scalars(value, schema)):
             return None
         found = self._applied(value, schema)

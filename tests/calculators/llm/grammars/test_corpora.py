@@ -40,12 +40,23 @@ def grammar_of(schema: Any, *, is_strict: bool = False) -> tuple[str, dict[str, 
     return rules.text(made.root()), made.notices
 
 
+def _with_null(schema: Any) -> Any:
+    """Return a schema with OpenAPI 3.0's ``nullable`` as JSON Schema says it."""
+    if isinstance(schema, list):
+        return [_with_null(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: _with_null(value) for name, value in schema.items()}
+    return {"anyOf": [made, {"type": "null"}]} if made.get("nullable") is True else made
+
+
 def validator(case: dict[str, Any]) -> Any:
     kind: Any = jsonschema.Draft4Validator  # OpenAPI 3.0 has its keywords
+    schema = _with_null(case["schema"])
     if not re.search("openapi|openApi|openAi", case["id"]):
         newest = jsonschema.Draft202012Validator
-        kind = jsonschema.validators.validator_for(case["schema"], default=newest)
-    return kind(case["schema"], format_checker=_CHECKED)
+        kind = jsonschema.validators.validator_for(schema, default=newest)
+    return kind(schema, format_checker=_CHECKED)
 
 
 def texts(grammar: str, count: int) -> list[Any]:

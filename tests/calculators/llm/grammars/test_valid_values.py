@@ -65,6 +65,21 @@ OF_A_DEPENDENCY = {"dependentRequired": {"a": ["b"]}}
         ({"type": "integer", "multipleOf": 86400, "minimum": 0}, [86400, 864000], [86401, -86400]),
         ({"type": "number", "multipleOf": 1024}, [2048, -1024], [512, 1024.5]),
         ({"type": "number", "multipleOf": 0.00025}, [0.5, 1.00025], [0.00026]),
+        # OpenAPI 3.0's null.
+        ({"type": "string", "nullable": True, "maxLength": 2}, [None, "ab"], ["abc", 1]),
+        ({"type": "string", "nullable": True, "enum": ["a"]}, [None, "a"], ["b"]),
+        ({"type": "string", "nullable": False}, ["a"], [None]),
+        ({"type": "object", "required": ["a"],
+          "properties": {"a": {"nullable": True, "allOf": [{"$ref": "#/$defs/n"}]}},
+          "$defs": {"n": {"type": "object", "properties": {
+              "next": {"$ref": "#/$defs/n", "nullable": True}}, "required": ["next"]}}},
+         [{"a": None}, {"a": {"next": None}}, {"a": {"next": {"next": None}}}], [{}, {"a": 1}]),
+        ({"oneOf": [{"type": "string", "nullable": True}, {"type": "integer"}]},
+         [None, "a", 1], [True]),
+        ({"type": ["string", "null", "integer"], "not": {"type": "string", "nullable": True}},
+         [1], [None, "a"]),
+        ({"enum": [1, None, "a"], "oneOf": [{"type": "integer", "nullable": True}]},
+         [1, None], ["a"]),
         # Escapes of ECMA 262.
         ({"type": "string", "pattern": r"^\cJ\ca$"}, ["\n\x01"], ["cJca", "Ja"]),
     ],
