@@ -154,7 +154,7 @@ class References:
         #: By the identity of a schema; with that schema, so that it lives as long.
         self._nullable: dict[int, tuple[object, Derived]] = {}
 
-    def plain(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def plain(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a schema without OpenAPI 3.0's ``nullable``: ``anyOf`` says the same.
 
         The same object comes back each time, since schemas are known by their identity.

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
 
-from calculators.kit.requests import fields
+from calculators.kit.requests import fields, schema
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
@@ -34,18 +34,6 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import (
-    Schema,
-    anything,
-    array,
-    const,
-    flag,
-    integer,
-    one_of,
-    record,
-    string,
-    word,
-)
 
 #: Characters of one document. It is cut into chunks that the model takes.
 MAX_CHARACTERS: Final = 1024 * 1024
@@ -54,11 +42,11 @@ MAX_ALL_CHARACTERS: Final = 16 * 1024 * 1024
 #: Fields of an object that may be joined to its text.
 MAX_RANK_FIELDS: Final = 64
 
-TEXTS_SCHEMA: Final[Schema] = array(string(maxLength=MAX_CHARACTERS), minItems=1)
-DOCUMENTS_SCHEMA: Final[Schema] = one_of(
+TEXTS_SCHEMA: Final = schema.array(schema.string(maxLength=MAX_CHARACTERS), minItems=1)
+DOCUMENTS_SCHEMA: Final = schema.one_of(
     TEXTS_SCHEMA,
-    array(
-        anything("An object with ``text``, or with the members that ``rank_fields`` names."),
+    schema.array(
+        schema.anything("An object with ``text``, or with the members that ``rank_fields`` names."),
         minItems=1,
     ),
 )
@@ -157,7 +145,7 @@ MAX_QUERY_CHARACTERS: Final = 128 * 1024
 #: Characters of an instruction.
 MAX_INSTRUCTION_CHARACTERS: Final = 16 * 1024
 
-QUERY_SCHEMA: Final[Schema] = string(maxLength=MAX_QUERY_CHARACTERS)
+QUERY_SCHEMA: Final = schema.string(maxLength=MAX_QUERY_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +206,7 @@ def integer_with(error: str) -> Value:
             raise RequestError(error, param=path)
         return POSITIVE.read(value, path)
 
-    return Value(integer(minimum=POSITIVE.minimum, maximum=POSITIVE.maximum), read)
+    return Value(schema.integer(minimum=POSITIVE.minimum, maximum=POSITIVE.maximum), read)
 
 
 #: The reader of a query.
@@ -232,7 +220,7 @@ MODEL: Final = honoured(
 COMMON_MEMBERS: Final[tuple[Member, ...]] = (
     honoured(
         "instruction",
-        Value(string(maxLength=MAX_INSTRUCTION_CHARACTERS), _instruction),
+        Value(schema.string(maxLength=MAX_INSTRUCTION_CHARACTERS), _instruction),
         "What makes a document relevant; for models that are given a task, such as Qwen3-Reranker.",
     ),
     honoured(
@@ -328,17 +316,20 @@ RERANK_MEMBERS: Final[Members] = table(
         "top_k",
         integer_with("top_k accepts integer values"),
         "Voyage's name for `top_n`; the answer is Voyage's too: `data` instead of `results`.",
-        beside=one_of(record({"top_k": const(None)}), record({"top_n": const(None)})),
+        beside=schema.one_of(
+            schema.record({"top_k": schema.const(None)}),
+            schema.record({"top_n": schema.const(None)}),
+        ),
     ),
     honoured(
         "return_documents",
-        Value(flag(), _boolean),
+        Value(schema.flag(), _boolean),
         "Repeat each document in its result; default false.",
     ),
-    honoured("return_text", Value(flag(), _boolean), "TEI's name for `return_documents`."),
+    honoured("return_text", Value(schema.flag(), _boolean), "TEI's name for `return_documents`."),
     honoured(
         "rank_fields",
-        Value(array(string(), maxItems=MAX_RANK_FIELDS), read_rank_fields),
+        Value(schema.array(schema.string(), maxItems=MAX_RANK_FIELDS), read_rank_fields),
         "Members of the documents that are ranked, in this order; default `text`.",
     ),
     honoured(
@@ -349,11 +340,11 @@ RERANK_MEMBERS: Final[Members] = table(
     honoured("raw_scores", BOOLEAN, "Scores as the model gives them; default false."),
     honoured(
         "truncate",
-        Value(one_of(flag(), word(_TRUNCATIONS)), _truncate),
+        Value(schema.one_of(schema.flag(), schema.word(_TRUNCATIONS)), _truncate),
         "Score a long document by what fits with the query, not in chunks; default false.",
     ),
     honoured("truncation", BOOLEAN, "Voyage's name for `truncate`."),
-    honoured("truncation_direction", Value(word(_SIDES), _side), "TEI's `truncation_side`."),
+    honoured("truncation_direction", Value(schema.word(_SIDES), _side), "TEI's `truncation_side`."),
     *COMMON_MEMBERS,
     ignored("is TEI's for prompts of embedding models", "prompt_name"),
     refused("is not supported", "relevant_spans return_embeddings overlap_tokens overlap"),
@@ -361,9 +352,11 @@ RERANK_MEMBERS: Final[Members] = table(
 
 
 #: Bodies that have documents, under one of the names.
-RERANK_NAMED: Final[Schema] = one_of(
-    record({"documents": DOCUMENTS_SCHEMA, "texts": const(None)}, required=("documents",)),
-    record({"texts": TEXTS_SCHEMA, "documents": const(None)}, required=("texts",)),
+RERANK_NAMED: Final = schema.one_of(
+    schema.record(
+        {"documents": DOCUMENTS_SCHEMA, "texts": schema.const(None)}, required=("documents",)
+    ),
+    schema.record({"texts": TEXTS_SCHEMA, "documents": schema.const(None)}, required=("texts",)),
 )
 
 
@@ -462,8 +455,8 @@ def _texts(value: Any, path: str) -> list[str]:
     return value
 
 
-_FIRST: Final[Schema] = one_of(QUERY_SCHEMA, array(QUERY_SCHEMA, minItems=1))
-_SECOND: Final[Schema] = one_of(TEXTS_SCHEMA["items"], TEXTS_SCHEMA)
+_FIRST: Final = schema.one_of(QUERY_SCHEMA, schema.array(QUERY_SCHEMA, minItems=1))
+_SECOND: Final = schema.one_of(TEXTS_SCHEMA["items"], TEXTS_SCHEMA)
 
 
 def _names(first: str, second: str) -> tuple[Any, Any]:
@@ -473,9 +466,9 @@ def _names(first: str, second: str) -> tuple[Any, Any]:
     )
 
 
-def _with_these(first: str, second: str) -> Schema:
-    others = {name: const(None) for names in _NAMES for name in names}
-    return record({**others, first: _FIRST, second: _SECOND}, required=(first, second))
+def _with_these(first: str, second: str) -> schema.Schema:
+    others = {name: schema.const(None) for names in _NAMES for name in names}
+    return schema.record({**others, first: _FIRST, second: _SECOND}, required=(first, second))
 
 
 SCORE_MEMBERS: Final[Members] = table(
@@ -486,7 +479,7 @@ SCORE_MEMBERS: Final[Members] = table(
 
 
 #: Bodies that have both texts, under one pair of names.
-SCORE_NAMED: Final[Schema] = one_of(*(_with_these(*names) for names in _NAMES))
+SCORE_NAMED: Final = schema.one_of(*(_with_these(*names) for names in _NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
