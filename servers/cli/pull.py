@@ -19,6 +19,7 @@ from servers.cli.messages import CommandFailed
 from servers.cli.model_graph import task_options_of, write_graph
 from servers.cli.stored_models import (
     ExportOfPull,
+    check_hub_files,
     form_of,
     pull_model,
     read_source,
@@ -171,6 +172,7 @@ def execute(args: argparse.Namespace) -> int:
         task_options_of(task, options)
     export = read(ExportOptions, vars(args))
     root = store_directory(args.model_repository_path)
+    check_hub_files(options, root, root / reference.repository)
     model = pull_model(
         reference,
         root,

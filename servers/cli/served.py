@@ -21,6 +21,7 @@ from servers.cli.model_graph import graph_of_model
 from servers.cli.serve_options import ServeOptions
 from servers.cli.stored_models import (
     ExportOfPull,
+    check_hub_files,
     export_of_directory,
     form_of,
     is_safetensors,
@@ -43,6 +44,7 @@ from servers.config import (
     read_config,
 )
 from servers.config.entries import GRAPH_FILE
+from servers.model_store.directory import ORIGIN_FILE
 from servers.model_store.model_reference import GGUF, ModelReference
 
 _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
@@ -163,7 +165,11 @@ def served(options: ServeOptions) -> ServedSources:
     """
     server, source = options.server, options.source
     if source.source_model is not None:
-        return _Search(options).pulled(read_source(source.source_model, source.gguf_filename))
+        search = _Search(options)
+        folder = search.in_repository(source.source_model)
+        if folder is not None:
+            return search.of_repository(folder, source.source_model)
+        return search.pulled(read_source(source.source_model, source.gguf_filename))
     words = options.sources or ((server.config_path or server.model_path or ""),)
     if len(words) == 1:
         return _Search(options).find(words[0])
@@ -219,13 +225,32 @@ class _Search:
             return self.pulled(reference)
         return self._in(path)
 
+    def in_repository(self, name: str) -> Path | None:
+        """Return the folder of the model repository with this name, if it holds a model that no
+        pull has brought there."""
+        parts = Path(name).parts
+        if Path(name).is_absolute() or ".." in parts or self._options.source.overwrite_models:
+            return None
+        folder = self._store_directory / name
+        is_named_alone = len(parts) == 1
+        if not folder.is_dir() or (folder / ORIGIN_FILE).exists():
+            return None
+        return folder if is_named_alone or self._is_graph(folder) else None
+
+    def of_repository(self, folder: Path, name: str) -> ServedSources:
+        """Return the model of a folder of the model repository, under its name there."""
+        self._name = self._name or name
+        return self._in(folder)
+
     def pulled(self, reference: ModelReference) -> ServedSources:
         """Find a model of a hub; download it if necessary."""
         options = self._options
         task = None if options.task is None else find_task(options.task)
+        root = self._store_directory
+        check_hub_files(options.of_task, root, root / reference.repository)
         model = pull_model(
             reference,
-            self._store_directory,
+            root,
             ExportOfPull(
                 reference, task, form_of(options.export, options.of_task), options.of_task
             ),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
+from graph_runtime.errors import did_you_mean
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model, task_options_of
-from servers.model_store.model_reference import ModelError, ModelReference, read_reference
+from servers.model_store.model_reference import (
+    ModelError,
+    ModelReference,
+    check_file_name,
+    read_reference,
+)
 from servers.options.model_options import ExportOptions, check_combination
 
 if TYPE_CHECKING:
     from servers.model_store.directory import ModelStore
     from servers.model_store.export import ExportRequest, WeightForm
-    from servers.model_store.pull import PulledModel
+    from servers.model_store.pull import Hub, PulledModel
+    from servers.model_store.wanted_files import HubFile
 
 _log: Final = logging.getLogger(__name__)
 
@@ -82,10 +90,17 @@ class ExportOfPull:
         return self.form.is_asked
 
     def check(self, size: int) -> int:
-        from servers.model_store.export import find_exporter, missing_exporter, space_for
+        from servers.model_store.export import (
+            check_format,
+            find_exporter,
+            missing_exporter,
+            space_for,
+        )
 
-        if find_exporter() is None:
+        exporter = find_exporter()
+        if exporter is None:
             raise missing_exporter(str(self.reference))
+        check_format(exporter, self.form)
         return space_for(size, self.form)
 
     def prepare(self, files: Path, place: Path) -> tuple[Path, str]:
@@ -290,9 +305,9 @@ def with_further_models(
         directory: the directory of the graph.
 
     Raises:
-        CommandFailed: a model cannot be obtained.
+        CommandFailed: a model, or a file of a hub, cannot be obtained.
     """
-    found = dict(options)
+    found = dict(task.with_files(options, _hub_files(task.hub_files(options), root, directory)))
     for flag in task.model_flags:
         value = found.get(flag)
         if not value or (directory / value).exists():
@@ -307,3 +322,131 @@ def with_further_models(
             model = pull_model(reference, root, further, overwrites=overwrites)
             found[flag] = os.path.relpath(model.path, directory)
     return found
+
+
+#: The folder beside a graph with its adapters from a hub, and the ending of their files.
+_ADAPTERS: Final = "loras"
+_ADAPTER_ENDING: Final = ".safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class _HubFile:
+    """A file of a repository that a graph needs besides its model.
+
+    Attributes:
+        file: its path in the repository; "" is the repository's only adapter.
+    """
+
+    reference: ModelReference
+    file: str
+
+    @classmethod
+    def of(cls, text: str) -> _HubFile:
+        """Read ``org/name[@file]``.
+
+        Raises:
+            CommandFailed: it is none.
+        """
+        repository, _, file = text.partition("@")
+        reference = reference_of(repository)
+        if reference is None:
+            raise CommandFailed(
+                f"{text} is not a file of a hub",
+                hint="the form is org/name or org/name@file",
+                status=2,
+            )
+        return cls(reference, file)
+
+    def path_in(self, directory: Path) -> Path | None:
+        """Return the file if it is beside the graph of a directory."""
+        folder = directory / _ADAPTERS / self.reference.repository
+        if self.file:
+            path = folder / self.file
+            return path if path.is_file() else None
+        found = sorted(folder.rglob(f"*{_ADAPTER_ENDING}"))
+        return found[0] if len(found) == 1 else None
+
+
+def check_hub_files(options: Mapping[str, Any], root: Path, directory: Path) -> None:
+    """Check, before a model is downloaded, that the hub has the further files of its graph.
+
+    Args:
+        options: the given options of tasks, by flag.
+        root: the model store.
+        directory: the graph's, which need not exist.
+
+    Raises:
+        CommandFailed: it has not; the text says what it has.
+    """
+    texts = {text for task in installed_tasks() for text in task.hub_files(options)}
+    wanted = [_HubFile.of(text) for text in sorted(texts)]
+    missing = [each for each in wanted if each.path_in(directory) is None]
+    if not missing:
+        return
+    from servers.model_store.pull import Hub
+
+    with model_store_at(root):
+        hub = Hub()
+        for each in missing:
+            _listed(hub, each)
+
+
+def _hub_files(texts: Iterable[str], root: Path, directory: Path) -> dict[str, str]:
+    """Return the path of each file of a hub, relative to a graph's directory; download it there
+    unless it is there."""
+    found: dict[str, str] = {}
+    for text in texts:
+        wanted = _HubFile.of(text)
+        path = wanted.path_in(directory) or _downloaded(wanted, root, directory)
+        found[text] = path.relative_to(directory).as_posix()
+    return found
+
+
+def _downloaded(wanted: _HubFile, root: Path, directory: Path) -> Path:
+    from servers.model_store.progress import DownloadProgress
+    from servers.model_store.pull import Hub, Transfer
+
+    reference = wanted.reference
+    with model_store_at(root) as store:
+        hub = Hub()
+        commit, file = _listed(hub, wanted)
+        store.directory.mkdir(parents=True, exist_ok=True)
+        store.check_space(file.size)
+        name = f"{reference.repository}@{commit}--adapter".replace("/", "--")
+        with store.workspace(name, f"another process is downloading {reference}") as place:
+            title = f"pulling {file.name} of {reference}"
+            with DownloadProgress(title, file.size) as progress:
+                Transfer(hub, reference, commit, place, on_bytes=progress.add).read(file)
+            target = directory / _ADAPTERS / reference.repository / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(place / file.name, target)
+            shutil.rmtree(place, ignore_errors=True)
+    return target
+
+
+def _listed(hub: Hub, wanted: _HubFile) -> tuple[str, HubFile]:
+    """Return the commit of a repository, and the wanted file of it.
+
+    Raises:
+        ModelError: there is no such file, or without a name several.
+    """
+    listing = hub.list_files(wanted.reference)
+    adapters = [each for each in listing.files if each.name.endswith(_ADAPTER_ENDING)]
+    names = [each.name for each in adapters]
+    shown = ", ".join(names) or f"no {_ADAPTER_ENDING} file"
+    if wanted.file:
+        chosen = [each for each in adapters if each.name == wanted.file]
+        if not chosen:
+            near = did_you_mean(wanted.file, names)
+            raise ModelError(
+                f"{wanted.reference} has no file {wanted.file}.{near}", hint=f"it has {shown}"
+            )
+    else:
+        chosen = adapters
+        if len(chosen) != 1:
+            raise ModelError(
+                f"{wanted.reference} has {len(names)} {_ADAPTER_ENDING} files, not one adapter",
+                hint=f"name one as {wanted.reference}@FILE; it has {shown}",
+            )
+    check_file_name(chosen[0].name)
+    return listing.commit, chosen[0]

@@ -22,7 +22,7 @@ from typing import Final, TextIO
 from servers.model_store.directory import ModelOrigin, ModelStore, read_origin
 from servers.model_store.followed_process import ProcessStopped, run_followed
 from servers.model_store.model_reference import ModelError
-from servers.options.model_options import needs_network
+from servers.options.model_options import COMMON_FORMATS, needs_network
 
 INSTALL: Final = "pip install 'graphrt[export]'"
 _PROGRAM: Final = "optimum-cli"
@@ -181,6 +181,8 @@ _INDEX: Final = ".index.json"
 #: The file of a pipeline of diffusers that names its parts.
 _PIPELINE: Final = "model_index.json"
 _LOG: Final = "export.log"
+#: The forms of weights in the exporter's help.
+_FORMATS: Final = re.compile(r"--weight-format\s+\{([\w,]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,34 @@ def space_for(weights: int, form: WeightForm) -> int:
         weights: bytes of the safetensors, which have two bytes or more for each number.
     """
     # The exporter writes the model once uncompressed before it compresses it.
-    return weights * (2 if form.weight_format == "fp32" else 1) + weights
+    return weights * {"fp32": 2, "fp64": 4}.get(form.weight_format, 1) + weights
+
+
+def check_format(exporter: Exporter, form: WeightForm) -> None:
+    """Check that an exporter writes a form of weights, which only some versions know.
+
+    Raises:
+        ModelError: its help names the forms, and this one is not among them.
+    """
+    if form.weight_format in COMMON_FORMATS:
+        return
+    said: list[bytes] = []
+    try:
+        run_followed(
+            [str(exporter.program), "export", "openvino", "--help"],
+            environment=os.environ,
+            on_output=said.append,
+            on_silence=lambda: None,
+        )
+    except OSError as error:
+        raise ModelError(f"{exporter.program} cannot run: {error.strerror}") from error
+    found = _FORMATS.search(b"".join(said).decode(errors="replace"))
+    known = [] if found is None else found[1].split(",")
+    if known and form.weight_format not in known:
+        raise ModelError(
+            f"{exporter.name} does not write weights in {form.weight_format}",
+            hint=f"it writes {', '.join(known)}",
+        )
 
 
 def weights_in(directory: Path) -> int:

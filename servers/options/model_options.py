@@ -337,7 +337,7 @@ def check_combination(weight_format: str, parameters: tuple[str, ...]) -> None:
         ValueError: one does not; the text names it.
     """
     for name in parameters:
-        if not name.startswith("--") or weight_format == "int4":
+        if not name.startswith("--") or weight_format in _FOUR_BITS:
             continue
         if weight_format != "int8" or name not in OF_INT8:
             raise ValueError(
@@ -351,10 +351,12 @@ def needs_network(parameters: tuple[str, ...]) -> bool:
     return "--dataset" in parameters
 
 
-#: Forms of weights that the exporter writes and a CPU computes with.
-WEIGHT_FORMATS: Final = ("fp32", "fp16", "int8", "int4")
-#: Further formats of the exporter, which only some devices compute with.
-_FURTHER_FORMATS: Final = ("mxfp4", "nf4", "cb4")
+#: Forms of weights that every exporter writes and a CPU computes with.
+COMMON_FORMATS: Final = ("fp32", "fp16", "int8", "int4")
+#: All forms that are handed to the exporter, which may refuse those that are not common.
+WEIGHT_FORMATS: Final = (*COMMON_FORMATS, "nf4", "mxfp4", "cb4", "fp64")
+#: Those that parameters of quantization are for.
+_FOUR_BITS: Final = ("int4", "nf4", "mxfp4", "cb4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,10 +403,11 @@ class ExportOptions:
 
     weight_format: str | None = option(
         None,
-        "fp32, fp16, int8 or int4; default int8, and int4 for an NPU",
+        "fp32, fp16, int8 or int4, or one of the exporter's further formats: nf4, mxfp4, cb4, "
+        "fp64; default int8, and int4 for an NPU",
         group=EXPORT,
         metavar="FORMAT",
-        reads=value_types.one_of(WEIGHT_FORMATS, _FURTHER_FORMATS),
+        reads=value_types.one_of(WEIGHT_FORMATS),
     )
     extra_quantization_params: tuple[str, ...] = option(
         (),

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from calculators.images.image_generation.image_settings import ImageSettings
 from calculators.images.image_generation.lora_names import ALIAS_RULE, ENDING, is_alias
@@ -82,7 +84,10 @@ def scale(text: str) -> float:
 
 
 def source_loras(text: str) -> str:
-    """Read adapters, ``alias=FILE[:alpha]``, and composites, ``alias=@a:0.7+@b``, with commas."""
+    """Read adapters, ``alias=SOURCE[:alpha]``, and composites, ``alias=@a:0.7+@b``, with commas.
+
+    A source is a file's path, or ``org/name[@file]`` of a hub.
+    """
     try:
         parse_source_loras(text)
     except ValueError as error:
@@ -95,7 +100,7 @@ class SourceLoras:
     """Adapters on the command line.
 
     Attributes:
-        adapters: file and alpha by alias.
+        adapters: file and alpha by alias; the file is a path, or ``org/name[@file]`` of a hub.
         composites: alphas by alias of the adapter, by alias of the composite.
         entries: the words of each adapter, by alias.
     """
@@ -104,6 +109,14 @@ class SourceLoras:
     composites: dict[str, dict[str, float]]
     entries: dict[str, str]
 
+    def hub_files(self) -> list[str]:
+        """Return the files of a hub, each once."""
+        return [
+            each
+            for each in dict.fromkeys(path for path, _ in self.adapters.values())
+            if is_hub_file(each)
+        ]
+
     def check_files(self, directory: Path) -> None:
         """Check that the files exist; ``directory``: the graph's, to which paths are relative.
 
@@ -111,7 +124,7 @@ class SourceLoras:
             ValueError: one does not; the text is OpenVINO Model Server's.
         """
         for alias, (path, _) in self.adapters.items():
-            if not (directory / path).is_file():
+            if not is_hub_file(path) and not (directory / path).is_file():
                 raise ValueError(
                     f"Local LoRA file does not exist: '{path}' in --source_loras entry: "
                     f"'{self.entries[alias]}'"
@@ -151,17 +164,42 @@ def parse_source_loras(text: str) -> SourceLoras:
     return found
 
 
+#: A repository of a hub, and a file in it.
+_HUB_FILE: Final = re.compile(r"[\w.-]+/[\w.-]+(?:@.+)?")
+#: An address of a file of a hub.
+_ADDRESS: Final = re.compile(
+    r"https?://(?:hf\.co|huggingface\.co)/([\w.-]+/[\w.-]+)/resolve/main/(.+)"
+)
+
+
+def is_hub_file(source: str) -> bool:
+    """Return True if a source is a file of a hub, ``org/name[@file]``, and no path."""
+    is_path = source.endswith(ENDING) and "@" not in source
+    return not is_path and source[0] not in "./~" and bool(_HUB_FILE.fullmatch(source))
+
+
 def _source(source: str, entry: str) -> tuple[str, float]:
     path, alpha = source, "1"
-    if not source.endswith(ENDING):
-        path, _, alpha = source.rpartition(":")
-    if not path.endswith(ENDING):
-        raise ValueError(
-            f"a {ENDING} file is needed in --source_loras entry: '{entry}'; adapters of a hub are "
-            "not downloaded: put the file beside the model"
-        )
+    head, colon, tail = source.rpartition(":")
+    if colon and len(head) > 1 and not tail.startswith("//") and not source.endswith(ENDING):
+        path, alpha = head, tail
+    if (address := _ADDRESS.fullmatch(path)) is not None:
+        path = f"{address[1]}@{address[2]}"
     if "://" in path:
-        raise ValueError(f"adapters are not downloaded, in --source_loras entry: '{entry}'")
+        raise ValueError(
+            f"adapters are downloaded from a hub only, as org/name@file{ENDING}, in --source_loras "
+            f"entry: '{entry}'"
+        )
+    if is_hub_file(path):
+        repository, at, file = path.partition("@")
+        # Addresses and OpenVINO Model Server's documents have spaces as %20.
+        file = unquote(file)
+        path = f"{repository}{at}{file}"
+    if not path.endswith(ENDING) and (not is_hub_file(path) or "@" in path):
+        raise ValueError(
+            f"a {ENDING} file is needed in --source_loras entry: '{entry}': a path, or org/name of "
+            f"a hub, or org/name@file"
+        )
     return path, _alpha(alpha, entry)
 
 
@@ -244,8 +282,9 @@ class ImageGenerationOptions(DeviceOptions):
     )
     source_loras: str = option(
         "",
-        "LoRA adapters, alias=FILE.safetensors[:alpha], and mixtures of them, alias=@a:0.7+@b, "
-        "with commas; each alias is a model's name in requests",
+        "LoRA adapters, alias=FILE.safetensors[:alpha], or alias=org/name[@FILE][:alpha] of a hub, "
+        "and mixtures of them, alias=@a:0.7+@b, with commas; each alias is a model's name in "
+        "requests",
         group=declaration.TASK,
         metavar="LORAS",
         reads=source_loras,
@@ -328,6 +367,21 @@ class ImageGenerationTask(Task):
             except ValueError as error:
                 raise TaskError(str(error)) from None
         return _graph(chosen, model.models_path)
+
+    def hub_files(self, options: Mapping[str, Any]) -> Iterable[str]:
+        return parse_source_loras(options.get("source_loras", "")).hub_files()
+
+    def with_files(self, options: Mapping[str, Any], files: Mapping[str, str]) -> Mapping[str, Any]:
+        loras = parse_source_loras(options.get("source_loras", ""))
+        words = [
+            f"{alias}={files.get(path, path)}:{alpha:g}"
+            for alias, (path, alpha) in loras.adapters.items()
+        ]
+        words += [
+            f"{alias}={'+'.join(f'@{part}:{alpha:g}' for part, alpha in parts.items())}"
+            for alias, parts in loras.composites.items()
+        ]
+        return {**options, "source_loras": ",".join(words)} if words else options
 
     def example(self, model: str) -> tuple[str, Mapping[str, object]]:
         return PREFIXES[0] + _GENERATIONS, {"model": model, "prompt": "A cat in a hat"}

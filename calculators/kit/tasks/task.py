@@ -178,6 +178,20 @@ class Task(ABC):
         """
         return {}
 
+    def hub_files(self, options: Mapping[str, Any]) -> Iterable[str]:
+        """Return the files of a hub that options name, each as ``org/name`` or ``org/name@file``.
+
+        Servers download them beside the graph; without a name a repository's only file is meant.
+        """
+        return ()
+
+    def with_files(self, options: Mapping[str, Any], files: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the options with paths, relative to the graph's, in place of files of a hub.
+
+        ``files``: a path for each of `hub_files`.
+        """
+        return options
+
     def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Return the names of a graph besides its own, such as names of adapters.
 

@@ -96,6 +96,19 @@ def test_a_model_of_safetensors_is_pulled_and_exported(
     assert len(stub.calls) == 2
 
 
+def test_further_formats_are_those_of_the_exporter(
+    stub: ExporterStub, hub: LoopbackHub, tmp_path: Path
+) -> None:
+    done = graphrt("pull", NAME, "--weight_format", "fp64")
+    assert done.returncode == 1
+    assert "does not write weights in fp64" in done.stderr
+    assert "it writes fp32, fp16, int8, int4, mxfp4, nf4, cb4" in done.stderr
+    assert hub.reads == []
+    words = ("--weight_format", "nf4", "--extra_quantization_params", "--group-size 64")
+    assert graphrt("pull", NAME, *words).returncode == 0
+    assert stub.calls[0]["words"][4:8] == ["--weight-format", "nf4", "--group-size", "64"]
+
+
 def test_a_server_starts_by_the_name_of_its_source(
     stub: ExporterStub, hub: LoopbackHub, tmp_path: Path
 ) -> None:
@@ -201,7 +214,7 @@ def test_wrong_options_of_the_task_are_found_before_the_export(
     ("words", "message"),
     [
         (["--weight-format", "int5"], "Known here: fp32, fp16, int8, int4"),
-        (["--weight-format", "nf4"], "nf4 is not served by this version; served: fp32, fp16"),
+        (["--weight-format", "int5"], "'int5' is not known. Did you mean"),
         (["--extra_quantization_params", "--model other"], "'--model' is not a parameter of quant"),
         (["--extra_quantization_params", "--ratio 2"], "--ratio needs a number from 0 to 1, not"),
         (["--extra_quantization_params", "--group-size"], "--group-size needs a number from 1"),

@@ -231,3 +231,84 @@ def test_a_gguf_file_is_pulled_by_its_quantization(
     found = {path.name for path in (tmp_path / "models" / "acme").glob("*/*.gguf")}
     assert found == {"tiny-Q8_0.gguf", "tiny-Q4_K_M.gguf"}
     assert "acme/tiny-GGUF has no GGUF file of Q2_K" in missing.stderr
+
+
+SD = "acme/sd"
+
+
+@pytest.fixture
+def drawing(hub: LoopbackHub) -> LoopbackHub:
+    """A hub with a model that draws, which no test loads, and repositories of adapters."""
+    index = {"_class_name": "StableDiffusionPipeline", "unet": ["diffusers", "UNet"]}
+    parts = ("text_encoder", "unet", "vae_decoder", "tokenizer")
+    hub.repositories[SD] = {
+        "model_index.json": json.dumps(index).encode(),
+        **{f"{part}/openvino_model.xml": b"<net/>" for part in parts},
+        **{f"{part}/openvino_model.bin": b"weights" for part in parts},
+    }
+    hub.repositories["acme/ink"] = {"ink.safetensors": b"ink" * 1000, "README.md": b"-"}
+    hub.repositories["acme/styles"] = {
+        "a.safetensors": b"a",
+        "deep/An Art.safetensors": b"art" * 500,
+    }
+    return hub
+
+
+def test_adapters_of_a_hub_are_downloaded_beside_the_graph(
+    drawing: LoopbackHub, tmp_path: Path
+) -> None:
+    loras = "ink=acme/ink:0.5,art=acme/styles@deep/An%20Art.safetensors,both=@ink:0.25+@art"
+    done = graphrt("pull", SD, "--source_loras", loras)
+    assert done.returncode == 0, done.stderr
+    directory = tmp_path / "models" / SD
+    graph = (directory / "graph.pbtxt").read_text()
+    # Relative to the graph: the folder works where it is mounted.
+    assert 'alias: "ink" path: "loras/acme/ink/ink.safetensors" alpha: 0.5' in graph
+    assert 'alias: "art" path: "loras/acme/styles/deep/An Art.safetensors" alpha: 1' in graph
+    assert 'alias: "both" components { adapter_alias: "ink" alpha: 0.25 }' in graph
+    assert (directory / "loras/acme/ink/ink.safetensors").read_bytes() == b"ink" * 1000
+    assert (directory / "loras/acme/styles/deep/An Art.safetensors").read_bytes() == b"art" * 500
+    # What is here is not asked for again.
+    drawing.faults.status = 503
+    assert graphrt("pull", SD, "--source_loras", loras).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("acme/styles", "acme/styles has 2 .safetensors files, not one adapter"),
+        ("acme/styles@b.safetensors", "acme/styles has no file b.safetensors. Did you mean"),
+        ("acme/none", "acme/none"),
+        ("acme/none@x.safetensors", "acme/none"),
+    ],
+)
+def test_adapters_are_checked_before_the_model_is_downloaded(
+    drawing: LoopbackHub, tmp_path: Path, source: str, message: str
+) -> None:
+    for words in (["pull", SD], ["serve", "--source_model", SD]):
+        done = graphrt(*words, "--source_loras", f"x={source}")
+        assert done.returncode == 1, done.stderr
+        assert message in done.stderr
+    assert drawing.reads == []
+    assert not (tmp_path / "models" / SD).exists()
+
+
+def test_a_folder_of_the_model_repository_is_served_by_its_name(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    for name in ("mine", "other/mine"):
+        folder = tmp_path / "models" / name
+        folder.mkdir(parents=True)
+        for path in DEMO.iterdir():
+            if path.is_file():
+                (folder / path.name).symlink_to(path)
+        words = ("--source_model", name, "--rest_port", "auto")
+        with (
+            Serving(DEMO, *words, calculators=()).wait_until_serving() as serving,
+            serving.request("GET", "/v3/models") as response,
+        ):
+            assert name in [each["id"] for each in json.loads(response.read())["data"]]
+    assert hub.reads == []
+    done = graphrt("serve", "--source_model", "nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nothing is not a name of a hub's model" in done.stderr

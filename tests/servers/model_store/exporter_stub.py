@@ -20,6 +20,9 @@ import json, os, pathlib, shutil, signal, subprocess, sys, time
 
 place = pathlib.Path({place!r})
 words = sys.argv[1:]
+if "--help" in words:
+    print("  --weight-format {{fp32,fp16,int8,int4,mxfp4,nf4,cb4}}")
+    sys.exit()
 source, target = pathlib.Path(words[words.index("--model") + 1]), pathlib.Path(words[-1])
 with (place / "calls").open("a") as calls:
     facts = dict(words=words, source=str(source), offline=os.environ.get("HF_HUB_OFFLINE"))

@@ -12,6 +12,7 @@ from calculators.images.image_generation.node_options import OPTIONS_TYPE
 from calculators.images.image_generation.task import (
     TASK,
     ImageGenerationOptions,
+    parse_source_loras,
     read_size,
     read_sizes,
     scale,
@@ -90,14 +91,41 @@ def test_a_wrong_plugin_config_is_an_error_of_the_flag() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "file", "alpha"),
+    [
+        ("org/name", "org/name", 1.0),
+        ("org/name:0.8", "org/name", 0.8),
+        ("org/name@a%20b.safetensors", "org/name@a b.safetensors", 1.0),
+        ("org/name@deep/x.safetensors:0.5", "org/name@deep/x.safetensors", 0.5),
+        ("https://huggingface.co/org/name/resolve/main/x.safetensors", "org/name@x.safetensors", 1),
+        ("https://hf.co/org/name/resolve/main/x.safetensors:2", "org/name@x.safetensors", 2),
+    ],
+)
+def test_an_adapter_may_be_one_of_a_hub(source: str, file: str, alpha: float) -> None:
+    found = parse_source_loras(f"a={source}")
+    assert found.adapters == {"a": (file, alpha)}
+    assert list(TASK.hub_files({"source_loras": f"a={source},b=@a"})) == [file]
+    placed = TASK.with_files({"source_loras": f"a={source},b=@a:2"}, {file: "loras/x.safetensors"})
+    assert placed["source_loras"] == f"a=loras/x.safetensors:{alpha:g},b=@a:2"
+
+
+@pytest.mark.parametrize("source", ["x.safetensors", "a/b.safetensors", "/a/b@c.safetensors"])
+def test_a_path_is_no_file_of_a_hub(source: str) -> None:
+    assert list(TASK.hub_files({"source_loras": f"a={source}"})) == []
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("ink", "Missing alias in --source_loras entry: 'ink'. Expected format: alias=source"),
         ("a b=x.safetensors", "Invalid LoRA alias 'a b' in --source_loras entry"),
         ("a=x.safetensors,a=y.safetensors", "the alias 'a' is given twice"),
         ("a=x.bin", "a .safetensors file is needed"),
-        ("a=org/name", "adapters of a hub are not downloaded"),
-        ("a=https://x.org/x.safetensors", "adapters are not downloaded"),
+        ("a=org/name@x.bin", "a .safetensors file is needed"),
+        ("a=name", "a path, or org/name of a hub"),
+        ("a=./org/name", "a .safetensors file is needed"),
+        ("a=https://x.org/x.safetensors", "adapters are downloaded from a hub only"),
+        ("a=org/name:strong", "Invalid alpha value 'strong'"),
         ("a=x.safetensors:strong", "Invalid alpha value 'strong' in --source_loras entry"),
         ("a=x.safetensors:nan", "Invalid alpha value 'nan'"),
         ("x=@a", "Composite LoRA references unknown adapter 'a' in entry: 'x'"),
