@@ -259,13 +259,6 @@ def mask_frame(mask: Any) -> ImageFrame:
     return ImageFrame.owning(ImageFormat.VEC32F1, mask)
 
 
-MATRIX_CALCULATORS: tuple[type[Calculator], ...] = (
-    InverseMatrixCalculator,
-    WarpAffineCalculator,
-    WarpAffineCalculatorCpu,
-)
-
-
 _ALPHA = messages.SetAlphaCalculatorOptions
 #: Formats by tag, and OpenCV's word for a conversion by tags.
 _INPUTS: Final = {
@@ -413,4 +406,11 @@ class SetAlphaCalculator(Calculator):
         return values
 
 
-COLOR_CALCULATORS: tuple[type[Calculator], ...] = (ColorConvertCalculator, SetAlphaCalculator)
+PICTURE_CALCULATORS: tuple[type[Calculator], ...] = (
+    ColorConvertCalculator,
+    ImageCroppingCalculator,
+    InverseMatrixCalculator,
+    SetAlphaCalculator,
+    WarpAffineCalculator,
+    WarpAffineCalculatorCpu,
+)

@@ -21,16 +21,9 @@ from calculators.vision.landmarks.refinement_calculators import (
     UpdateFaceLandmarksCalculator,
 )
 from calculators.vision.landmarks.scores_calculators import SCORE_CALCULATORS
-from calculators.vision.landmarks.tensors_to_landmarks_calculator import (
-    TENSORS_TO_LANDMARKS,
-    LandmarksToTensorsCalculator,
-)
+from calculators.vision.landmarks.tensors_to_landmarks_calculator import TENSORS_TO_LANDMARKS
 from calculators.vision.objectron import FRAME_ANNOTATIONS, FilterDetectionCalculator
-from calculators.vision.pictures import (
-    COLOR_CALCULATORS,
-    MATRIX_CALCULATORS,
-    ImageCroppingCalculator,
-)
+from calculators.vision.pictures import PICTURE_CALCULATORS
 from calculators.vision.region_tracking import (
     ASSOCIATIONS,
     HAS_MIN_SIZE,
@@ -50,21 +43,18 @@ from graph_runtime import Calculator, Registry, SubgraphContext, parse_graph_tex
 
 CALCULATORS: Final[tuple[type[Calculator], ...]] = (
     *ASSOCIATIONS,
-    *COLOR_CALCULATORS,
     DetectionProjectionCalculator,
     *DETECTIONS_TO_RECTS,
     FilterDetectionCalculator,
     *FRAME_ANNOTATIONS,
     *HAS_MIN_SIZE,
-    ImageCroppingCalculator,
     ImageFilePropertiesCalculator,
     *INFERENCE_CALCULATORS,
     *IRISES,
     *LANDMARKS_TO_RECTS,
     LandmarksSmoothingCalculator,
-    LandmarksToTensorsCalculator,
-    *MATRIX_CALCULATORS,
     *MODEL_CALCULATORS,
+    *PICTURE_CALCULATORS,
     *PROJECTIONS,
     RectTransformationCalculator,
     *REFINEMENTS,

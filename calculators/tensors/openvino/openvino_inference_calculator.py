@@ -31,9 +31,8 @@ from protos import messages
 OPTIONS = messages.OpenVINOInferenceCalculatorOptions
 
 #: Tags with these prefixes hold a list of tensors, or one tensor. Any other tag holds one, too.
-_LISTS: Final = ("OVTENSORS", "TENSORS", "TFTENSORS")
-_SINGLES: Final = ("OVTENSOR", "TENSOR", "TFTENSOR")
-_TFLITE: Final = "TFLITE_TENSOR"
+_LISTS: Final = ("OVTENSORS", "TENSORS", "TFTENSORS", "TFLITE_TENSORS")
+_SINGLES: Final = ("OVTENSOR", "TENSOR", "TFTENSOR", "TFLITE_TENSOR")
 
 _TENSOR: Final[Any] = np.ndarray
 _TENSORS: Final[Any] = GenericAlias(list, (np.ndarray,))
@@ -61,11 +60,6 @@ def declare_tensors(contract: CalculatorContract, direction: str) -> None:
         contract.require(
             index == 0,
             f'two {direction} streams have the tag "{tag}"; each needs its own, such as OVTENSOR1',
-        )
-        contract.require(
-            not tag.startswith(_TFLITE),
-            f'the tag "{tag}" stands for structures of TensorFlow Lite, which are not supported; '
-            f"with OVTENSOR or OVTENSORS packets are NumPy arrays or lists of them",
         )
         streams[tag, index].set(_TENSORS if holds_list(tag) else _TENSOR)
     tags = streams.tags()
@@ -209,8 +203,8 @@ class OpenVINOInferenceCalculator(Calculator):
     has infer requests. All inputs need a packet at each timestamp.
 
     Inputs and outputs, any number of each, distinguished by their tags:
-        tags that begin with OVTENSORS, TENSORS or TFTENSORS (list of numpy.ndarray): tensors in
-            the order of the order list.
+        tags that begin with OVTENSORS, TENSORS, TFTENSORS or TFLITE_TENSORS (list of
+            numpy.ndarray): tensors in the order of the order list.
         any other tag, or none (numpy.ndarray): one tensor.
     An array has the model's element type and a shape that the model allows; nothing is converted.
     Input side packets: SESSION: from OpenVINOModelServerSessionCalculator.

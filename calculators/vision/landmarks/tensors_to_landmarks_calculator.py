@@ -1,4 +1,4 @@
-"""TensorsToLandmarksCalculator: the numbers of a model as landmarks."""
+"""Landmarks of tensors and detections, and tensors of landmarks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from calculators.images.image.packet_types import TENSORS
-from calculators.vision.landmarks.landmarks import PRESENCE, VISIBILITY, Landmarks, landmarks_of
+from calculators.images.image.packet_types import TENSORS, message_type
+from calculators.vision.landmarks.landmarks import (
+    PRESENCE,
+    VISIBILITY,
+    Landmarks,
+    landmarks_of,
+    take_one_of,
+)
 from calculators.vision.landmarks.scores_calculators import sigmoid
 from graph_runtime import (
     Calculator,
@@ -75,6 +81,103 @@ def _array(value: Any) -> npt.NDArray[np.float32]:
     if not found:
         return np.zeros((0, 0, 5), np.float32)
     return np.stack([each.values for each in found])
+
+
+_TENSOR = messages.LandmarksToTensorCalculatorOptions
+
+
+class LandmarksToTensorCalculator(Calculator):
+    """Makes a tensor of a list of landmarks, for a model that reads landmarks.
+
+    Inputs, one of the first two:
+        LANDMARKS (`Landmarks`).
+        NORM_LANDMARKS (`Landmarks`): x and z times the width, y times the height.
+        IMAGE_SIZE (tuple): width and height, with NORM_LANDMARKS only.
+    Outputs: TENSORS (list of one numpy.ndarray): float32, (1, landmarks, attributes).
+    Options (mediapipe.LandmarksToTensorCalculatorOptions):
+        attributes: at least one of X, Y, Z, VISIBILITY, PRESENCE, in this order.
+        flatten: the shape is (1, landmarks * attributes).
+
+    ::
+
+        node {
+          calculator: "LandmarksToTensorCalculator"
+          input_stream: "NORM_LANDMARKS:landmarks"
+          input_stream: "IMAGE_SIZE:size"
+          output_stream: "TENSORS:tensors"
+          options {
+            [mediapipe.LandmarksToTensorCalculatorOptions.ext] { attributes: [X, Y] }
+          }
+        }
+
+    Source: MediaPipe ``calculators/tensor/landmarks_to_tensor_calculator.cc``.
+    """
+
+    options = Options(_TENSOR)
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        tag = take_one_of(contract, "LANDMARKS", "NORM_LANDMARKS")
+        contract.require(
+            contract.inputs.has_tag("IMAGE_SIZE") is (tag == "NORM_LANDMARKS"),
+            "the input stream IMAGE_SIZE goes with NORM_LANDMARKS, and only with it",
+        )
+        contract.require(
+            len(contract.options(_TENSOR).attributes) > 0,
+            "attributes: at least one is needed: X, Y, Z, VISIBILITY or PRESENCE",
+        )
+        contract.inputs["IMAGE_SIZE"].set(tuple).optional()
+        contract.outputs["TENSORS"].set(TENSORS)
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        is_normalized = cc.inputs.has_tag("NORM_LANDMARKS")
+        scales = np.ones(5, np.float32)
+        if is_normalized:
+            if cc.inputs["IMAGE_SIZE"].is_empty():
+                raise GraphError("IMAGE_SIZE has no packet with the landmarks", code=Code.INTERNAL)
+            width, height = cc.inputs["IMAGE_SIZE"].value
+            scales[:3] = width, height, width
+        given = cc.inputs["NORM_LANDMARKS" if is_normalized else "LANDMARKS"]
+        if given.is_empty():
+            return
+        values = landmarks_of(given.value).values * scales
+        tensor = values[:, list(self.options.attributes)][np.newaxis]
+        if self.options.flatten:
+            tensor = tensor.reshape(1, -1)
+        cc.outputs["TENSORS"].add([tensor], cc.time)
+
+
+class DetectionToLandmarksCalculator(Calculator):
+    """Makes landmarks of the keypoints of a detection.
+
+    Inputs: DETECTION (mediapipe.Detection).
+    Outputs: LANDMARKS (`Landmarks`): normalized, with x and y.
+    Options: none.
+
+    ::
+
+        node {
+          calculator: "DetectionToLandmarksCalculator"
+          input_stream: "DETECTION:detection"
+          output_stream: "LANDMARKS:landmarks"
+        }
+
+    Source: MediaPipe ``calculators/util/detection_to_landmarks_calculator.cc``.
+    """
+
+    @classmethod
+    def contract(cls, contract: CalculatorContract) -> None:
+        contract.inputs["DETECTION"].set(message_type("Detection"))
+        contract.outputs["LANDMARKS"].set(Landmarks)
+        contract.timestamp_offset = 0
+
+    def process(self, cc: CalculatorContext) -> None:
+        points = cc.inputs["DETECTION"].value.location_data.relative_keypoints
+        values = np.zeros((len(points), 5), np.float32)
+        for row, point in zip(values, points, strict=True):
+            row[:2] = point.x, point.y
+        cc.outputs["LANDMARKS"].add(Landmarks(values), cc.time)
 
 
 _OPTIONS = messages.TensorsToLandmarksCalculatorOptions
@@ -238,6 +341,9 @@ class TfLiteTensorsToLandmarksCalculator(TensorsToLandmarksCalculator):
 
 
 TENSORS_TO_LANDMARKS: tuple[type[Calculator], ...] = (
+    DetectionToLandmarksCalculator,
+    LandmarksToTensorCalculator,
+    LandmarksToTensorsCalculator,
     TensorsToLandmarksCalculator,
     TfLiteTensorsToLandmarksCalculator,
 )

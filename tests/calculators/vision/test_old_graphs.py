@@ -24,6 +24,7 @@ from graph_runtime import (
     Timestamp,
     ValidationError,
 )
+from protos import messages
 from protos.pool import message_class
 from tests.calculators.vision.test_calculators import registry, run, streams
 
@@ -419,3 +420,56 @@ def test_the_header_of_a_video_comes_from_its_first_frame() -> None:
 def test_a_header_needs_a_frame_rate(feeds: list[Any], names: str, text: str) -> None:
     with pytest.raises(RunError, match=text):
         header_of("", *feeds, names=names)
+
+
+POINTS = [(0.05 + 0.1 * i, 0.1 + 0.2 * i, -0.3 * i, 0.5 + 0.1 * i, 0.9 - 0.1 * i) for i in range(3)]
+
+
+def tensor_of(tags: str, options: str, **feeds: Any) -> Any:
+    text = node("LandmarksToTensorCalculator", *streams(tags, "TENSORS:"), options=options)
+    ((tensor,),) = run(text, feeds)
+    return tensor
+
+
+def test_landmarks_become_a_tensor() -> None:
+    tags = "NORM_LANDMARKS IMAGE_SIZE"
+    order = "attributes: [Z, Y, X, PRESENCE, VISIBILITY]"
+    feeds = {"norm_landmarks": landmarks(POINTS), "image_size": (8, 6)}
+    found = tensor_of(tags, f"{order} flatten: true", **feeds)
+    # The answer of MediaPipe 0.10.21 with TensorsToFloatsCalculator after it.
+    expected = [0, 0.6, 0.4, 0.9, 0.5, -2.4, 1.8, 1.2, 0.8, 0.6, -4.8, 3, 2, 0.7, 0.7]
+    assert found.shape == (1, 15)
+    assert found.dtype == np.float32
+    assert found[0] == pytest.approx(expected, rel=1e-6)
+    assert np.array_equal(tensor_of(tags, order, **feeds), found.reshape(1, 3, 5))
+    points = landmarks(POINTS, is_normalized=False)
+    assert np.array_equal(
+        tensor_of("LANDMARKS", "attributes: [X, Z]", landmarks=points)[0], points.values[:, [0, 2]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "options", "text"),
+    [
+        ("LANDMARKS", "flatten: true", "attributes: at least one is needed"),
+        ("LANDMARKS NORM_LANDMARKS", "attributes: [X]", "exactly one of the input streams"),
+        ("NORM_LANDMARKS", "attributes: [X]", "IMAGE_SIZE goes with NORM_LANDMARKS"),
+        ("LANDMARKS IMAGE_SIZE", "attributes: [X]", "IMAGE_SIZE goes with NORM_LANDMARKS"),
+    ],
+)
+def test_a_tensor_of_landmarks_needs_attributes_and_a_size(
+    tags: str, options: str, text: str
+) -> None:
+    with pytest.raises(ValidationError, match=text):
+        tensor_of(tags, options, **{tag.lower(): None for tag in tags.split()})
+
+
+def test_keypoints_of_a_detection_are_landmarks() -> None:
+    detection = messages.Detection()
+    for x, y in ((0.25, 0.5), (1.0, -0.5)):
+        detection.location_data.relative_keypoints.add(x=x, y=y)
+    text = node("DetectionToLandmarksCalculator", *streams("DETECTION", "LANDMARKS:"))
+    (found,) = run(text, {"detection": detection})
+    assert found.values.tolist() == [[0.25, 0.5, 0, 0, 0], [1.0, -0.5, 0, 0, 0]]
+    assert found.is_normalized
+    assert not found.has_visibility

@@ -54,7 +54,9 @@ def test_maps_choose_the_tensor_of_a_tag(on_loop: bool) -> None:
     assert [value.tolist() for value in outputs["more"]] == [[6, 8], [3, 4]]
 
 
-@pytest.mark.parametrize("tag", ["OVTENSORS", "OVTENSORS2", "TENSORS", "TFTENSORS"])
+@pytest.mark.parametrize(
+    "tag", ["OVTENSORS", "OVTENSORS2", "TENSORS", "TFTENSORS", "TFLITE_TENSORS2"]
+)
 def test_order_lists_set_the_order_of_lists(tag: str) -> None:
     text = session_and_inference(
         "sum_and_difference",

@@ -49,13 +49,6 @@ REFUSED = {
         'tag_to_input_tensor_names: no input stream has the tag "LEFTT"; there are LEFT. Did you '
         'mean "LEFT"?',
     ),
-    "TensorFlow Lite": (
-        ["TFLITE_TENSORS:in"],
-        ["OVTENSOR:out"],
-        "",
-        'the tag "TFLITE_TENSORS" stands for structures of TensorFlow Lite, which are not '
-        "supported; with OVTENSOR or OVTENSORS packets are NumPy arrays",
-    ),
     "one tag twice": (
         ["OVTENSOR:0:in", "OVTENSOR:1:other"],
         ["OVTENSOR:out"],
