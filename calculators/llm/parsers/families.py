@@ -1,0 +1,733 @@
+"""How model families write calls of tools and reasoning: a table of declarations, data only.
+
+A form is a pattern, the canonical text of one call with fields in braces. White space of a pattern
+is written by grammars and optional for the parser, also between two marks; all else is literal.
+
+==============  ====================================================================================
+``{name}``      the name of the tool
+``{n}``         a running number
+``{id}``        any id
+``{object}``    a JSON object with name and arguments, in any order, other members ignored
+``{keyed}``     ``{"NAME": {...}}``
+``{json}``      the arguments as one JSON object
+``{args}``      `Calls.argument`, once for each argument: ``{key}``, ``{value}``, and as attributes
+                ``{text}`` (true, or false where the value is JSON) or ``{type}``
+``{python}``    ``a=1, b='x'``
+``{gemma}``     ``k:v,k:v``, strings between quotes of their own
+``{tree}``      elements named as the arguments, nested; the items of a list are ``item``
+==============  ====================================================================================
+
+Tokens that a parser must see, triggers of grammars and the beginnings of calls all follow from the
+literals of a declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """The form of the calls of a family.
+
+    Attributes:
+        call: the pattern of one call.
+        accepts: further patterns, which the parser reads and no grammar writes.
+        section: the texts around all calls; empty where there are none.
+        section_accepts: further spellings of them.
+        section_each: each call has a section of its own.
+        separator: between calls.
+        is_list: the calls are a list in brackets.
+        is_bare: no mark begins the calls, so that they count at the beginning of an answer only.
+        argument: the pattern of one argument.
+        argument_accepts: further patterns of one argument.
+        trims_lines: one line end at either end of the text of an argument is the form's.
+        has_cdata: such a text may be ``<![CDATA[...]]>``.
+        quote: around the strings of ``{gemma}``.
+        name_key: the member of ``{object}`` with the name.
+        argument_keys: those with the arguments, of which grammars write the first.
+        only_one: there is no second call.
+        header_is_id: the text before the arguments is the id of the call.
+        has_json_words: ``{python}`` writes true, false and null as JSON does.
+        lead_in: what a model writes before calls that it has to make, for grammars.
+    """
+
+    call: str
+    accepts: tuple[str, ...] = ()
+    section: tuple[str, str] = ("", "")
+    section_accepts: tuple[tuple[str, str], ...] = ()
+    section_each: bool = False
+    separator: str = ""
+    is_list: bool = False
+    is_bare: bool = False
+    argument: str = ""
+    argument_accepts: tuple[str, ...] = ()
+    trims_lines: bool = False
+    has_cdata: bool = False
+    quote: str = ""
+    name_key: str = "name"
+    argument_keys: tuple[str, ...] = ("arguments", "parameters")
+    only_one: bool = False
+    header_is_id: bool = False
+    has_json_words: bool = False
+    lead_in: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningMarks:
+    """The spellings of the marks around reasoning. Who writes the first is read off each prompt."""
+
+    begin: tuple[str, ...]
+    end: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """How a family of models writes its answers.
+
+    Attributes:
+        answer: pairs of marks around the answer, which are left out; either may be empty.
+        stops: ends of turns, which are left out.
+        models: who writes so.
+        aliases: further names of the declaration.
+    """
+
+    name: str
+    calls: Calls | None = None
+    reasoning: ReasoningMarks | None = None
+    answer: tuple[tuple[str, str], ...] = ()
+    stops: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+_THINK: Final = ReasoningMarks(("<think>",), ("</think>",))
+_CHATML: Final = ("<|im_end|>", "<|endoftext|>")
+_RESPONSE: Final = (("<response>", "</response>"),)
+_LLAMA_ENDS: Final = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>")
+_PYTHON_MARKS: Final = (("<|python_start|>", "<|python_end|>"),)
+_GLM_ENDS: Final = ("<|user|>", "<|observation|>", "<|endoftext|>")
+_DEEPSEEK_END: Final = ("<｜end▁of▁sentence｜>",)
+_DEEPSEEK_SECTION: Final = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
+_PAIR: Final = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>"
+#: The token that comes before every mark of MiniMax M3.
+_M3: Final = "]<]minimax[>["
+_PLAMO: Final = "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}" + (
+    "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|>"
+)
+_PLAMO_END: Final = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+
+
+def _between(begin: str, end: str, separator: str = "\n") -> Calls:
+    return Calls(call=f"{begin}\n{{object}}\n{end}", separator=separator)
+
+
+def _listed(begin: str, end: str) -> Calls:
+    return Calls(call="{object}", section=(begin, end), separator=", ", is_list=True)
+
+
+def _functions(section: str, *, pads: bool = False) -> Calls:
+    pad = "\n" if pads else ""
+    return Calls(
+        call="<function={name}>\n{args}</function>",
+        argument=f"<parameter={{key}}>{pad}{{value}}{pad}</parameter>\n",
+        section=(f"<{section}>\n", f"\n</{section}>"),
+        section_each=True,
+        separator="\n",
+        trims_lines=pads,
+    )
+
+
+def _invokes(begin: str, end: str) -> Calls:
+    return Calls(
+        call='<invoke name="{name}">\n{args}</invoke>',
+        argument='<parameter name="{key}">{value}</parameter>\n',
+        section=(f"{begin}\n", f"\n{end}"),
+        separator="\n",
+    )
+
+
+def _typed_invokes(word: str, section: str, *further: str) -> Calls:
+    """Return DeepSeek's markup, in which an attribute tells texts from JSON."""
+    return Calls(
+        call=f'<{word}invoke name="{{name}}">\n{{args}}</{word}invoke>',
+        argument=f'<{word}parameter name="{{key}}" string="{{text}}">{{value}}</{word}parameter>\n',
+        section=(f"<{word}{section}>\n", f"\n</{word}{section}>"),
+        section_accepts=tuple((f"<{word}{each}>", f"</{word}{each}>") for each in further),
+        separator="\n",
+    )
+
+
+def _hunyuan3(suffix: str = "") -> Calls:
+    """Return Hy3's form, whose marks all carry the suffix of a tokenizer."""
+    return Calls(
+        call=f"<tool_call{suffix}>{{name}}<tool_sep{suffix}>\n{{args}}</tool_call{suffix}>",
+        accepts=(f"<tool_call{suffix}>{{name}}\n{{args}}</tool_call{suffix}>",),
+        argument=f"<arg_key{suffix}>{{key}}</arg_key{suffix}>\n"
+        f"<arg_value{suffix}>{{value}}</arg_value{suffix}>\n",
+        section=(f"<tool_calls{suffix}>\n", f"\n</tool_calls{suffix}>"),
+        separator="\n",
+    )
+
+
+_GLM: Final = Calls(
+    call="<tool_call>{name}\n{args}</tool_call>", argument=_PAIR + "\n", separator="\n"
+)
+_FAMILIES: Final = (
+    # A JSON object between marks -----------------------------------------------------------------
+    Family(
+        name="hermes",
+        calls=_between("<tool_call>", "</tool_call>"),
+        reasoning=_THINK,
+        stops=_CHATML,
+        models=(
+            *("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 Pro, 3, 4", "Granite 4.0, 4.1", "MiMo-VL"),
+            *("Reka Edge", "Bielik 3", "Falcon H1", "Arcee", "Kolibri 1"),
+        ),
+        aliases=("hermes3", "qwen3", "qwen2.5"),
+    ),
+    Family(
+        name="exaone4",
+        calls=_between("<tool_call>", "</tool_call>"),
+        reasoning=_THINK,
+        stops=("[|endofturn|]",),
+        models=("EXAONE 4.0",),
+    ),
+    Family(
+        name="smollm3",
+        calls=_between("<tool_call>", "</tool_call>"),
+        reasoning=_THINK,
+        stops=_CHATML,
+        models=("SmolLM3",),
+    ),
+    Family(
+        name="ernie45",
+        calls=_between("<tool_call>", "</tool_call>"),
+        reasoning=_THINK,
+        answer=_RESPONSE,
+        stops=("</s>",),
+        models=("ERNIE 4.5 Thinking", "ERNIE 5"),
+    ),
+    Family(
+        name="longcat",
+        calls=_between("<longcat_tool_call>", "</longcat_tool_call>"),
+        reasoning=ReasoningMarks(("<longcat_think>", "<think>"), ("</longcat_think>", "</think>")),
+        stops=("</longcat_s>",),
+        models=("LongCat-Flash",),
+    ),
+    Family(
+        name="granite20b",
+        calls=Calls(call="<function_call> {object}", separator="\n"),
+        stops=("<|endoftext|>",),
+        models=("Granite 20B Function Calling",),
+    ),
+    Family(
+        name="internlm2",
+        calls=Calls(
+            call="<|action_start|><|plugin|>\n{object}<|action_end|>",
+            argument_keys=("parameters", "arguments"),
+        ),
+        stops=("<|im_end|>",),
+        models=("InternLM 2.5, 3", "Intern-S1"),
+    ),
+    Family(
+        name="gigachat3",
+        calls=Calls(
+            call="<|function_call|>{object}",
+            accepts=("function call<|role_sep|>\n{object}",),
+            only_one=True,
+        ),
+        stops=("<|message_sep|>", "</s>"),
+        models=("GigaChat 3, 3.1",),
+    ),
+    Family(
+        name="llama3",
+        calls=Calls(
+            call="{object}",
+            accepts=("<|python_tag|>{object}",),
+            separator="; ",
+            is_bare=True,
+            argument_keys=("parameters", "arguments"),
+        ),
+        answer=_PYTHON_MARKS,
+        stops=_LLAMA_ENDS,
+        models=("Llama 3.1, 3.3", "Llama 3.2 3B", "Llama 4 (JSON)"),
+        aliases=("llama3_json", "llama4_json"),
+    ),
+    Family(
+        name="minimax_m1",
+        calls=Calls(call="{object}", section=("<tool_calls>\n", "\n</tool_calls>"), separator="\n"),
+        reasoning=_THINK,
+        stops=("<end_of_sentence>",),
+        models=("MiniMax M1",),
+    ),
+    Family(
+        name="inkling",
+        calls=Calls(
+            call="<|content_invoke_tool_json|>{object}<|end_message|>",
+            accepts=("<|message_model|>{name}<|content_invoke_tool_json|>{object}<|end_message|>",),
+            argument_keys=("args", "arguments"),
+        ),
+        reasoning=ReasoningMarks(("<|content_thinking|>",), ("<|end_message|>",)),
+        answer=(("<|content_text|>", "<|end_message|>"),),
+        stops=("<|message_model|>", "<|content_model_end_sampling|>"),
+        models=("Inkling",),
+    ),
+    # JSON lists -----------------------------------------------------------------------------------
+    Family(
+        name="mistral",
+        calls=replace(
+            _listed("[TOOL_CALLS]", ""),
+            accepts=("{name}[ARGS]{json}", "{name}[CALL_ID]{id}[ARGS]{json}", "{name}{json}"),
+        ),
+        stops=("</s>",),
+        models=("Mistral 7B v0.3", "Mistral Nemo", "Mistral Small 2409", "Pixtral"),
+    ),
+    Family(
+        name="phi4mini",
+        calls=_listed("functools", ""),
+        stops=("<|end|>", "<|endoftext|>"),
+        models=("Phi-4-mini",),
+        aliases=("phi4", "phi4_mini_json"),
+    ),
+    Family(
+        name="hunyuan",
+        calls=_listed("<tool_calls>", "</tool_calls>"),
+        reasoning=_THINK,
+        answer=(("<answer>\n", "\n</answer>"),),
+        stops=("<|eos|>", "<|extra_0|>"),
+        models=("Hunyuan A13B", "Hunyuan 4B, 7B"),
+        aliases=("hunyuan_a13b",),
+    ),
+    Family(
+        name="jamba",
+        calls=_listed("<tool_calls>", "</tool_calls>"),
+        stops=("<|eom|>",),
+        models=("Jamba 1.5, 1.6, 1.7", "Jamba Reasoning"),
+    ),
+    Family(
+        name="apriel",
+        calls=_listed("<tool_calls>", "</tool_calls>"),
+        reasoning=ReasoningMarks(("Here are my reasoning steps:\n",), ("[BEGIN FINAL RESPONSE]",)),
+        answer=(("", "[END FINAL RESPONSE]"),),
+        stops=("<|end|>",),
+        models=("Apriel 1.5, 1.6",),
+    ),
+    Family(
+        name="nemotron_v2",
+        calls=_listed("<TOOLCALL>", "</TOOLCALL>"),
+        reasoning=_THINK,
+        stops=("<SPECIAL_12>",),
+        models=("Nemotron Nano v2",),
+    ),
+    Family(
+        name="granite3",
+        calls=replace(
+            _listed("<|tool_call|>", ""), section_accepts=(("<tool_call>", "</tool_call>"),)
+        ),
+        reasoning=ReasoningMarks(
+            ("<think>", "Here is my thought process:", "Here's my thought process:"),
+            ("</think>", "Here is my response:", "Here's my response:"),
+        ),
+        answer=_RESPONSE,
+        stops=("<|end_of_text|>",),
+        models=("Granite 3.0 to 3.3",),
+        aliases=("granite",),
+    ),
+    Family(
+        name="cohere",
+        calls=replace(
+            _listed("<|START_ACTION|>", "<|END_ACTION|>"),
+            name_key="tool_name",
+            argument_keys=("parameters",),
+        ),
+        reasoning=ReasoningMarks(("<|START_THINKING|>",), ("<|END_THINKING|>",)),
+        answer=(
+            ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+            ("<|START_TEXT|>", "<|END_TEXT|>"),
+        ),
+        stops=("<|END_OF_TURN_TOKEN|>",),
+        models=("Command R7B", "Command A", "Command A Reasoning", "Command A+", "North Mini Code"),
+    ),
+    Family(
+        name="command_r",
+        calls=replace(
+            _listed("Action:\n```json\n", "\n```"),
+            name_key="tool_name",
+            argument_keys=("parameters",),
+        ),
+        stops=("<|END_OF_TURN_TOKEN|>",),
+        models=("Command R", "Command R+"),
+    ),
+    Family(
+        name="xlam",
+        calls=Calls(
+            call="{object}",
+            separator=", ",
+            is_bare=True,
+            is_list=True,
+            section_accepts=(
+                ("[TOOL_CALLS]", ""),
+                ("<tool_call>", "</tool_call>"),
+                ("```json\n", "\n```"),
+                ("```\n", "\n```"),
+            ),
+        ),
+        reasoning=_THINK,
+        stops=("<|eot_id|>", "<|im_end|>"),
+        models=("xLAM 1, 2",),
+    ),
+    Family(
+        name="apertus",
+        calls=Calls(
+            call="{keyed}",
+            section=("<|tools_prefix|>", "<|tools_suffix|>"),
+            separator=", ",
+            is_list=True,
+        ),
+        reasoning=ReasoningMarks(("<|inner_prefix|>",), ("<|inner_suffix|>",)),
+        stops=("<|assistant_end|>",),
+        models=("Apertus 8B, 70B",),
+    ),
+    # A name, then JSON ----------------------------------------------------------------------------
+    Family(
+        name="devstral",
+        calls=Calls(
+            call="[TOOL_CALLS]{name}[ARGS]{json}",
+            accepts=(
+                "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{json}",
+                "[TOOL_CALLS]{name}{json}",
+                "[TOOL_CALLS]{object}",
+            ),
+        ),
+        reasoning=ReasoningMarks(("[THINK]",), ("[/THINK]",)),
+        stops=("</s>",),
+        models=(
+            *("Mistral Small 3.2", "Devstral", "Magistral", "Ministral 3", "Mistral Large 3"),
+            "Mistral Medium 3.5",
+        ),
+        aliases=("ministral3", "magistral"),
+    ),
+    Family(
+        name="kimi_k2",
+        calls=Calls(
+            call="<|tool_call_begin|>functions.{name}:{n}<|tool_call_argument_begin|>{json}"
+            "<|tool_call_end|>",
+            section=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+            section_accepts=(("<|tool_call_section_begin|>", "<|tool_call_section_end|>"),),
+            header_is_id=True,
+        ),
+        reasoning=_THINK,
+        stops=("<|im_end|>",),
+        models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5, K2.6"),
+    ),
+    Family(
+        name="deepseek_v3",
+        calls=Calls(
+            call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{json}\n```"
+            "<｜tool▁call▁end｜>",
+            section=_DEEPSEEK_SECTION,
+            separator="\n",
+        ),
+        reasoning=_THINK,
+        stops=_DEEPSEEK_END,
+        models=("DeepSeek V3", "DeepSeek R1", "R1 distilled"),
+        aliases=("deepseek_r1",),
+    ),
+    Family(
+        name="deepseek_v31",
+        calls=Calls(
+            call="<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{json}<｜tool▁call▁end｜>",
+            section=_DEEPSEEK_SECTION,
+        ),
+        reasoning=_THINK,
+        stops=_DEEPSEEK_END,
+        models=("DeepSeek V3.1",),
+    ),
+    Family(
+        name="solar",
+        calls=Calls(
+            call="<|tool_call:begin|>{id}<|tool_call:name|>{name}<|tool_call:args|>{json}"
+            "<|tool_call:end|>",
+            section=("<|tool_calls|>", "<|calls|>"),
+            lead_in="<|begin|>assistant",
+        ),
+        reasoning=ReasoningMarks(("<|think|>",), ("<|end|>",)),
+        answer=(("<|content|>", "<|end|>"),),
+        stops=("<|begin|>assistant", "<|flush|>"),
+        models=("Solar Open 100B",),
+    ),
+    Family(
+        name="plamo3",
+        calls=Calls(
+            call=f"{_PLAMO}<|plamo:constrain|>json<|plamo:msg|>{{json}}{_PLAMO_END}",
+            accepts=(f"{_PLAMO}<|plamo:msg|>{{json}}{_PLAMO_END}", f"{_PLAMO}{{json}}{_PLAMO_END}"),
+            section=(
+                "<|plamo:begin_tool_requests:plamo|>",
+                "<|plamo:end_tool_requests:plamo|>",
+            ),
+        ),
+        reasoning=ReasoningMarks(("<|plamo:begin_think:plamo|>",), ("<|plamo:end_think:plamo|>",)),
+        stops=("<|plamo:tag|>",),
+        models=("PLaMo 3",),
+    ),
+    Family(
+        name="functionary31",
+        calls=Calls(call="<function={name}>{json}</function>"),
+        stops=("<|eot_id|>", "<|eom_id|>"),
+        models=("Functionary 3.1",),
+    ),
+    # A name, then pairs ---------------------------------------------------------------------------
+    Family(
+        name="qwen3coder",
+        calls=_functions("tool_call", pads=True),
+        reasoning=_THINK,
+        stops=_CHATML,
+        models=(
+            *("Qwen3-Coder", "Qwen3.5", "Qwen3.6", "Qwen3.8", "Nemotron 3", "Granite 4.2"),
+            *("Step 3.5, 3.7", "Trinity", "Nanbeige"),
+        ),
+        aliases=("qwen3_coder", "qwen3_xml"),
+    ),
+    Family(
+        name="mimo",
+        calls=_functions("tool_call"),
+        reasoning=_THINK,
+        stops=_CHATML,
+        models=("MiMo V2, V2.6",),
+    ),
+    Family(
+        name="seed",
+        calls=_functions("seed:tool_call"),
+        reasoning=ReasoningMarks(("<seed:think>",), ("</seed:think>",)),
+        stops=("<seed:eos>",),
+        models=("Seed-OSS 36B",),
+        aliases=("seed_oss",),
+    ),
+    Family(
+        name="glm45",
+        calls=_GLM,
+        reasoning=_THINK,
+        stops=_GLM_ENDS,
+        models=("GLM-4.5, 4.6", "Laguna XS", "Ring 2.6"),
+    ),
+    Family(
+        name="glm47",
+        calls=Calls(
+            call="<tool_call>{name}{args}</tool_call>",
+            argument="<arg_key>{key}</arg_key><arg_value>{value}</arg_value>",
+        ),
+        reasoning=_THINK,
+        stops=_GLM_ENDS,
+        models=("GLM-4.7", "GLM-5, 5.2, 5.3", "Laguna S", "Spark 2.5", "IQuest Q1"),
+    ),
+    Family(
+        name="ling3",
+        calls=replace(_GLM, call="<tool_call>{name}\n{args}\n</tool_call>", argument=_PAIR),
+        reasoning=_THINK,
+        stops=("<|role_end|>",),
+        models=("Ling 3", "Ring 3"),
+    ),
+    Family(
+        name="hy3",
+        calls=_hunyuan3(),
+        reasoning=_THINK,
+        stops=("<｜hy_eos｜>",),
+        models=("Hy3", "Hy4"),
+        aliases=("hy4",),
+    ),
+    Family(
+        name="hy3_opensource",
+        calls=_hunyuan3(":opensource"),
+        reasoning=ReasoningMarks(("<think:opensource>",), ("</think:opensource>",)),
+        stops=("<｜hy_eos:opensource｜>",),
+        models=("Hy3 preview",),
+    ),
+    Family(
+        name="k2_horizon",
+        calls=Calls(
+            call="<ifm|tool_call>{name}\n{args}</ifm|tool_call>",
+            accepts=("<ifm|tool_call>{object}</ifm|tool_call>",),
+            argument="<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_value>{value}</ifm|arg_value>\n",
+            argument_accepts=(
+                "<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_type>{type}</ifm|arg_type>\n"
+                "<ifm|arg_value>{value}</ifm|arg_value>\n",
+            ),
+            section=("<ifm|tool_calls>\n", "\n</ifm|tool_calls>"),
+            separator="\n",
+        ),
+        reasoning=ReasoningMarks(
+            ("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
+            ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
+        ),
+        stops=("<|ifm|im_end|>",),
+        models=("K2 Horizon",),
+    ),
+    Family(
+        name="minimax_m2",
+        calls=_invokes("<minimax:tool_call>", "</minimax:tool_call>"),
+        reasoning=_THINK,
+        stops=("[e~[",),
+        models=("MiniMax M2, M2.1, M2.5",),
+    ),
+    Family(
+        name="dots",
+        calls=_invokes("<dots_function_call>", "</dots_function_call>"),
+        reasoning=_THINK,
+        stops=("<|endofresponse|>",),
+        models=("dots",),
+    ),
+    Family(
+        name="deepseek_v32",
+        calls=_typed_invokes("｜DSML｜", "function_calls", "tool_calls"),
+        reasoning=_THINK,
+        stops=_DEEPSEEK_END,
+        models=("DeepSeek V3.2",),
+    ),
+    Family(
+        name="deepseek_v4",
+        calls=_typed_invokes("｜DSML｜", "tool_calls", "toolcalls", "tool", "function_calls"),
+        reasoning=_THINK,
+        stops=_DEEPSEEK_END,
+        models=("DeepSeek V4",),
+    ),
+    Family(
+        name="deepseek_v41",
+        calls=_typed_invokes("｜DSML｜ ", "calls"),
+        reasoning=_THINK,
+        stops=_DEEPSEEK_END,
+        models=("DeepSeek V4.1",),
+    ),
+    Family(
+        name="gigachat35",
+        calls=_typed_invokes("｜GCML｜", "tool_calls"),
+        reasoning=_THINK,
+        stops=("<|message_sep|>", "</s>"),
+        models=("GigaChat 3.5",),
+    ),
+    Family(
+        name="step3",
+        calls=Calls(
+            call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">\n'
+            "{args}</steptml:invoke><｜tool_call_end｜>",
+            argument='<steptml:parameter name="{key}">{value}</steptml:parameter>\n',
+            section=("<｜tool_calls_begin｜>\n", "\n<｜tool_calls_end｜>"),
+            separator="\n",
+        ),
+        reasoning=_THINK,
+        stops=("<|EOT|>",),
+        models=("Step 3",),
+    ),
+    Family(
+        name="minicpm5",
+        calls=Calls(
+            call='<function name="{name}">{args}</function>',
+            argument='<param name="{key}">{value}</param>',
+            separator="\n",
+            trims_lines=True,
+            has_cdata=True,
+        ),
+        reasoning=_THINK,
+        stops=("<s>", *_CHATML),
+        models=("MiniCPM 5",),
+    ),
+    Family(
+        name="kimi_k3",
+        calls=Calls(
+            call='<|open|>call tool="{name}" index="{n}"<|sep|>{args}<|close|>call<|sep|>',
+            argument='<|open|>argument key="{key}" type="{type}"<|sep|>{value}'
+            "<|close|>argument<|sep|>",
+            section=("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+            lead_in="<|open|>response<|sep|><|close|>response<|sep|>",
+        ),
+        reasoning=ReasoningMarks(("<|open|>think<|sep|>",), ("<|close|>think<|sep|>",)),
+        answer=(("<|open|>response<|sep|>", "<|close|>response<|sep|>"),),
+        stops=("<|close|>message<|sep|>", "<|end_of_msg|>"),
+        models=("Kimi K3",),
+    ),
+    Family(
+        name="minimax_m3",
+        calls=Calls(
+            call=f'{_M3}<invoke name="{{name}}">{{tree}}{_M3}</invoke>',
+            section=(f"{_M3}<tool_call>\n", f"\n{_M3}</tool_call>"),
+            separator="\n",
+        ),
+        reasoning=ReasoningMarks(("<mm:think>",), ("</mm:think>",)),
+        stops=("[e~[",),
+        models=("MiniMax M3",),
+    ),
+    # Python ---------------------------------------------------------------------------------------
+    Family(
+        name="lfm2",
+        calls=Calls(
+            call="{name}({python})",
+            accepts=("{object}",),
+            section=("<|tool_call_start|>", "<|tool_call_end|>"),
+            separator=", ",
+            is_list=True,
+        ),
+        reasoning=_THINK,
+        stops=("<|im_end|>",),
+        models=("LFM2", "LFM2.5", "LFM2-8B-A1B"),
+    ),
+    Family(
+        name="pythonic",
+        calls=Calls(
+            call="{name}({python})",
+            separator=", ",
+            is_bare=True,
+            is_list=True,
+            section_accepts=(("```tool_code\n", "\n```"),),
+        ),
+        answer=_PYTHON_MARKS,
+        stops=(*_LLAMA_ENDS, "<end_of_turn>"),
+        models=("Llama 3.2 1B, 3B", "Llama 4", "ToolACE", "Gemma 3"),
+        aliases=("llama4_pythonic",),
+    ),
+    Family(
+        name="olmo3",
+        calls=Calls(
+            call="{name}({python})",
+            section=("<function_calls>\n", "\n</function_calls>"),
+            separator="\n",
+            has_json_words=True,
+        ),
+        reasoning=_THINK,
+        stops=_CHATML,
+        models=("Olmo 3",),
+    ),
+    # Gemma ----------------------------------------------------------------------------------------
+    Family(
+        name="functiongemma",
+        calls=Calls(
+            call="<start_function_call>call:{name}{{gemma}}<end_function_call>", quote="<escape>"
+        ),
+        stops=("<end_of_turn>", "<start_function_response>"),
+        models=("FunctionGemma 270M",),
+    ),
+    Family(
+        name="gemma4",
+        calls=Calls(
+            call="<|tool_call>call:{name}{{gemma}}<tool_call|>",
+            accepts=("<|tool_call>call:{name}({python})<tool_call|>",),
+            quote='<|"|>',
+        ),
+        reasoning=ReasoningMarks(("<|channel>thought\n",), ("<channel|>",)),
+        stops=("<turn|>", "<|tool_response>"),
+        models=("Gemma 4",),
+    ),
+)
+#: All declarations by name, in the order in which a detector prefers them.
+FAMILIES: Final = MappingProxyType({family.name: family for family in _FAMILIES})
+
+
+def with_suffix(family: Family, suffix: str) -> Family:
+    """Return Hy3's declaration for a tokenizer whose marks carry a suffix, ``:6124c78e`` say."""
+    return replace(
+        family,
+        calls=_hunyuan3(suffix),
+        reasoning=ReasoningMarks((f"<think{suffix}>",), (f"</think{suffix}>",)),
+        stops=(f"<｜hy_eos{suffix}｜>",),
+    )

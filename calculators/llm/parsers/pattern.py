@@ -1,0 +1,70 @@
+"""Patterns of declarations taken apart: fields and the literals between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from calculators.llm.parsers.families import Calls
+
+_FIELD: Final = re.compile(
+    r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
+)
+#: White space, which is optional in a text, and the place between two marks, where it may be.
+_GAP: Final = re.compile(r"\s+|(?<=>)(?=<)")
+
+
+class Segment(NamedTuple):
+    """A field of a pattern, or a literal, whose ``field`` is ""."""
+
+    field: str
+    literal: str = ""
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The parts of a literal between which a text may have white space."""
+        return atoms(self.literal)
+
+
+@lru_cache(maxsize=1024)
+def atoms(literal: str) -> tuple[str, ...]:
+    """Return the parts of a literal between which a text may have white space."""
+    return tuple(filter(None, _GAP.split(literal)))
+
+
+@lru_cache(maxsize=256)
+def segments(pattern: str) -> tuple[Segment, ...]:
+    """Return the fields of a pattern and the literals around them, in order."""
+    found: list[Segment] = []
+    place = 0
+    for field in _FIELD.finditer(pattern):
+        if field.start() > place:
+            found.append(Segment("", pattern[place : field.start()]))
+        found.append(Segment(field[1]))
+        place = field.end()
+    if place < len(pattern):
+        found.append(Segment("", pattern[place:]))
+    return tuple(found)
+
+
+def head(pattern: str) -> str:
+    """Return the mark with which a call begins; "" where it begins with a field."""
+    first = segments(pattern)[0]
+    return first.atoms[0] if first.literal.strip() else ""
+
+
+def sections(calls: Calls) -> Iterator[tuple[str, str]]:
+    """Yield the spellings of the texts around calls."""
+    if any(calls.section):
+        yield calls.section
+    yield from calls.section_accepts
+
+
+def marks(calls: Calls) -> frozenset[str]:
+    """Return all literals of a form that a text has as marks, white space aside."""
+    found = {text for pair in sections(calls) for text in pair}
+    for pattern in (calls.call, *calls.accepts, calls.argument, *calls.argument_accepts):
+        found.update(each.literal for each in segments(pattern))
+    return frozenset(atom for text in (*found, calls.quote) for atom in atoms(text))
