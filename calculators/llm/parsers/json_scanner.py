@@ -30,6 +30,9 @@ BLANKS: Final = " \t\n\r"
 _BLANK_RUN: Final = re.compile(r"[ \t\n\r]*")
 _PLAIN_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _LITERALS: Final = {"t": "rue", "f": "alse", "n": "ull"}
+#: Words that Python writes: the rest of each, and what JSON has instead.
+_PYTHON_LITERALS: Final = {"T": ("rue", "true"), "F": ("alse", "false"), "N": ("one", "null")}
+_PLAIN_QUOTED_RUN: Final = re.compile(r"[^'\"\\\x00-\x1f]*")
 _DIGITS: Final = "0123456789"
 
 
@@ -72,9 +75,23 @@ class JsonScanner:
     stops.
     """
 
-    __slots__ = ("_left", "_number", "_stack", "_state", "_string_is_key")
+    __slots__ = (
+        "_is_lenient",
+        "_is_said",
+        "_left",
+        "_number",
+        "_quote",
+        "_stack",
+        "_state",
+        "_string_is_key",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_lenient: bool = False) -> None:
+        """``is_lenient``: read strings in single quotes and words as Python writes them, too."""
+        self._is_lenient = is_lenient
+        self._quote = '"'
+        #: The word that is being read has been written, as JSON has another.
+        self._is_said = False
         self._state = _VALUE
         self._stack: list[str] = []
         self._string_is_key = False
@@ -110,24 +127,24 @@ class JsonScanner:
         return place
 
     def _read_string(self, text: str, place: int, out: list[str]) -> int:
-        run = _PLAIN_RUN.match(text, place)
+        run = (_PLAIN_RUN if self._quote == '"' else _PLAIN_QUOTED_RUN).match(text, place)
         assert run is not None, "it matches nothing at all, too"
         end = run.end()
         if end == len(text):
             out.append(text[place:])
             return end
         character = text[end]
-        if character == '"':
-            out.append(text[place : end + 1])
+        if character == self._quote:
+            out.append(text[place:end] + '"')
             if self._string_is_key:
                 self._state = _COLON
             else:
                 self._end_value()
         elif character == "\\":
-            out.append(text[place : end + 1])
+            out.append(text[place : end if self._is_lenient else end + 1])
             self._state = _ESCAPE
         else:
-            out += text[place:end], _escaped(character)
+            out += text[place:end], '\\"' if character == '"' else _escaped(character)
         return end + 1
 
     def _read_scalar(self, text: str, place: int, out: list[str]) -> int:
@@ -136,7 +153,9 @@ class JsonScanner:
             return self._read_number(text, place, out)
         character = text[place]
         if self._state == _ESCAPE:
-            if character not in '"\\/bfnrtu':
+            if self._is_lenient and character != "'":
+                out.append("\\")
+            if character not in ('"\\/bfnrtu' + "'" if self._is_lenient else '"\\/bfnrtu'):
                 return self._break(place)
             self._left = "xxxx" if character == "u" else ""
             self._state = _HEX if self._left else _STRING
@@ -152,6 +171,8 @@ class JsonScanner:
             self._left = self._left[1:]
             if not self._left:
                 self._end_value()
+            if self._is_said:
+                return place + 1
         out.append(character)
         return place + 1
 
@@ -186,9 +207,11 @@ class JsonScanner:
             if character != ":":
                 return self._break(place)
             self._state = _VALUE
-        elif character == '"':
+        elif character == '"' or (character == "'" and self._is_lenient):
             self._string_is_key = state in (_KEY, _FIRST_KEY)
             self._state = _STRING
+            self._quote = character
+            character = '"'
         elif state in (_KEY, _FIRST_KEY):
             if character != "}" or state == _KEY:
                 return self._break(place)
@@ -201,6 +224,11 @@ class JsonScanner:
         elif character in _LITERALS:
             self._left = _LITERALS[character]
             self._state = _LITERAL
+            self._is_said = False
+        elif character in _PYTHON_LITERALS and self._is_lenient:
+            self._left, character = _PYTHON_LITERALS[character]
+            self._state = _LITERAL
+            self._is_said = True
         elif character == "-" or character in _DIGITS:
             self._number = 0
             self._state = _NUMBER

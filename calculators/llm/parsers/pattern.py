@@ -12,8 +12,8 @@ from calculators.llm.parsers.families import Calls
 _FIELD: Final = re.compile(
     r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
 )
-#: White space, which is optional in a text, and the place between two marks, where it may be.
-_GAP: Final = re.compile(r"\s+|(?<=>)(?=<)")
+#: Line ends, which are optional in a text, and the places between two marks, where blanks may be.
+_GAP: Final = re.compile(r"\s*\n\s*|(?<=[>})])(?=<)")
 
 
 class Segment(NamedTuple):
@@ -31,7 +31,7 @@ class Segment(NamedTuple):
 @lru_cache(maxsize=1024)
 def atoms(literal: str) -> tuple[str, ...]:
     """Return the parts of a literal between which a text may have white space."""
-    return tuple(filter(None, _GAP.split(literal)))
+    return tuple(filter(None, _GAP.split(literal.strip())))
 
 
 @lru_cache(maxsize=256)

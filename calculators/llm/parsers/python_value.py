@@ -1,101 +1,20 @@
-"""Values of arguments that models do not write as JSON: by the parameter's type, and in Python.
+"""Values of arguments that models write in Python.
 
-`parameter_type` reads from a tool's schema how the text of an argument becomes JSON. `PythonValue`
-reads an argument of a call in Python as it grows; `python_to_json` converts a complete one.
+`PythonValue` reads an argument of a call up to what follows it, and `PythonString` one whose text
+may go out while it grows; `python_to_json` converts a complete one.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from json.encoder import encode_basestring
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from calculators.llm.parsers.call_walker import BrokenCall, CallScanner
 from calculators.llm.parsers.json_scanner import compact_json, json_or_string
-from calculators.llm.parsers.parser import Tags
+from calculators.llm.parsers.parser import Tags, TagScanner
 
-_BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
-
-
-class ParameterType(NamedTuple):
-    """The JSON types that a schema allows a value to have.
-
-    Attributes:
-        is_string: only strings are allowed, and null if ``is_nullable``.
-        is_nullable: null is allowed.
-        is_boolean: true and false are allowed.
-        is_number: only numbers are allowed, and null if ``is_nullable``.
-        is_array: only arrays are allowed, and null if ``is_nullable``.
-    """
-
-    is_string: bool = False
-    is_nullable: bool = False
-    is_boolean: bool = False
-    is_number: bool = False
-    is_array: bool = False
-
-    def grows(self, first: str) -> bool:
-        """True if a value that begins with ``first`` may be written before it is complete."""
-        return self.is_string and not self.is_nullable and first != '"'
-
-    def to_json(self, text: str) -> str:
-        """Return the JSON of a complete value. Text that is not JSON becomes a string.
-
-        A string is kept as it is, whatever it looks like, except that a JSON string in quotes
-        stands for the text between them.
-        """
-        if self.is_string:
-            if text == "null" and self.is_nullable:
-                return text
-            quoted = compact_json(text) if text.startswith('"') else None
-            return encode_basestring(text) if quoted is None else quoted
-        if self.is_boolean and text in _BOOLEANS:
-            return _BOOLEANS[text]
-        if self.is_nullable and text == "None":
-            return "null"
-        return json_or_string(text)
-
-
-def parameter_type(schema: object, parameter: str) -> ParameterType:
-    """Return the type of a parameter; ``schema`` is the schema of the object of all parameters.
-
-    Reads ``type``, and the types of the alternatives in ``anyOf`` and ``oneOf``, which is how a
-    string that may be null is declared. Without a type, anything is allowed.
-    """
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    of_this = properties.get(parameter) if isinstance(properties, Mapping) else None
-    if not isinstance(of_this, Mapping):
-        return ParameterType()
-    types = _types(of_this)
-    for keyword in ("anyOf", "oneOf"):
-        alternatives = of_this.get(keyword)
-        if isinstance(alternatives, list):
-            for each in alternatives:
-                types |= (_types(each) if isinstance(each, Mapping) else set()) or {"any"}
-    others = types - {"null"}
-    return ParameterType(
-        others == {"string"},
-        "null" in types,
-        "boolean" in types,
-        bool(others) and others <= {"integer", "number"},
-        others == {"array"},
-    )
-
-
-def _types(schema: Mapping[str, Any]) -> set[str]:
-    declared = schema.get("type")
-    if isinstance(declared, str):
-        return {declared}
-    if isinstance(declared, list):
-        return {each for each in declared if isinstance(each, str)}
-    return set()
-
-
-#: Returns True if a quote ends its string, None if the text that follows decides. Takes the text,
-#: the place after the quote, and True if more text may follow.
-EndsString = Callable[[str, int, bool], "bool | None"]
 _WORD: Final = re.compile(r"\b(?:(?i:true|false|null)|None)\b")
 _QUOTE_OR_ESCAPE: Final = re.compile(r"\\x[0-9A-Fa-f]{2}|\\.|\"", re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
@@ -103,31 +22,135 @@ _AFTER_ITEM: Final = re.compile(r"\s{0,20}+[,:\]})]")
 _AFTER_ITEM_SO_FAR: Final = re.compile(r"\s{0,20}+")
 
 
+_BLANK: Final = r"\s{0,20}+"
+_NAME: Final = r"[\w.\-]{1,128}+"
+# After an argument: another one, or the end of the call and what may follow it.
+_AFTER_STRING: Final = re.compile(
+    rf"{_BLANK}(?:,{_BLANK}{_NAME}{_BLANK}="
+    rf"|(?:,{_BLANK})?\){_BLANK}(?:[,\];<`]|{_NAME}{_BLANK}\())"
+)
+_AFTER_STRING_SO_FAR: Final = re.compile(
+    rf"{_BLANK}(?:,{_BLANK}(?:{_NAME}{_BLANK})?|(?:,{_BLANK})?\){_BLANK}(?:{_NAME}{_BLANK})?)?"
+)
+_AT_THE_END: Final = re.compile(rf"{_BLANK}(?:(?:,{_BLANK})?\){_BLANK})?")
+
+
+def _ends_argument(text: str, place: int, more: bool) -> bool | None:
+    """Return True if a quote before ``place`` ends its string, None if later text decides."""
+    if _AFTER_STRING.match(text, place):
+        return True
+    if more:
+        return None if _AFTER_STRING_SO_FAR.fullmatch(text, place) else False
+    return _AT_THE_END.fullmatch(text, place) is not None
+
+
 class PythonTags:
     """The tags to look for in a value. It breaks off at ``end``, even in a string."""
 
     def __init__(self, end: str) -> None:
+        ends = (end,) if end else ()
         self.end: Final = end
-        self.bare: Final = Tags(*"\"'[{(]}),", end)
-        self.string: Final = {quote: Tags(quote, "\\" + quote, "\\\\", end) for quote in ('"', "'")}
+        self.bare: Final = Tags(*"\"'[{(]}),", *ends)
+        self.string: Final = {
+            quote: Tags(quote, "\\" + quote, "\\\\", *ends) for quote in ('"', "'")
+        }
+        self.growing: Final = {quote: Tags(quote, "\\", *ends) for quote in ('"', "'")}
+
+
+class PythonString:
+    """Reads a string between quotes, and passes its text on as it grows, as JSON without quotes.
+
+    Escapes that Python and JSON share stand for what they say. From the first one that neither has,
+    or from a line end on, backslashes are text: the model did not mean Python.
+
+    Attributes:
+        is_done: the string is complete.
+        is_broken: the call ends before the string.
+    """
+
+    def __init__(self, quote: str, tags: PythonTags) -> None:
+        self.is_done = False
+        self.is_broken = False
+        self._quote = quote
+        self._tags = tags.growing[quote]
+        self._is_literal = False
+
+    def read(self, scanner: TagScanner) -> str:
+        """Read on, and return the text that is certain."""
+        out: list[str] = []
+        while True:
+            text, tag = scanner.take(self._tags)
+            if text:
+                self._is_literal = self._is_literal or _CONTROL.search(text) is not None
+                out.append(encode_basestring(text)[1:-1])
+            if tag == self._quote:
+                ends = _ends_argument(scanner.text, scanner.place, scanner.more)
+                if ends is None:
+                    scanner.put_back(tag)
+                    break
+                if ends:
+                    self.is_done = True
+                    break
+                out.append(encode_basestring(tag)[1:-1])
+            elif tag == "\\":
+                read = self._escape(scanner)
+                if read is None:
+                    scanner.put_back(tag)
+                    break
+                out.append(read)
+            else:
+                if tag is not None:
+                    scanner.put_back(tag)
+                    self.is_broken = True
+                break
+        return "".join(out)
+
+    def _escape(self, scanner: TagScanner) -> str | None:
+        """Return the JSON of what follows a backslash; None without enough text."""
+        rest = scanner.text[scanner.place : scanner.place + 5]
+        length = {"x": 3, "u": 5}.get(rest[:1], 1)
+        if len(rest) < length and scanner.more:
+            return None
+        if not self._is_literal:
+            if rest[:1] and rest[0] in '"\\/bfnrt':
+                scanner.place += 1
+                return "\\" + rest[0]
+            if rest[:1] == "'":
+                scanner.place += 1
+                return "'"
+            if rest[:1] in ("x", "u") and _HEX_DIGITS.fullmatch(rest, 1, length):
+                scanner.place += length
+                return f"\\u{rest[1:length]:0>4}"
+            self._is_literal = True
+        if rest[:1] and rest[0] in "\"'\\":
+            # It ends nothing, though it stays as it is written.
+            scanner.place += 1
+            return "\\\\" + encode_basestring(rest[0])[1:-1]
+        return "\\\\"
+
+
+_HEX_DIGITS: Final = re.compile(r"[0-9A-Fa-f]{2}(?:[0-9A-Fa-f]{2})?")
 
 
 class PythonValue:
     """Reads a value up to a comma or a parenthesis that is not part of it.
 
     Models do not always escape the quotes in a string. So a quote ends a string only if the text
-    after it fits: in a list or an object a comma, a colon or a bracket; else ``ends_string``
-    decides.
+    after it fits: in a list or an object a comma, a colon or a bracket, else another argument or
+    the end of the call.
+
+    Attributes:
+        text: the value as it was written, once it is complete.
     """
 
     __slots__ = (
-        "_depth", "_ends_string", "_json", "_last", "_parts", "_pieces", "_quote", "_raw",
-        "_strings", "_tags",
+        "_depth", "_json", "_last", "_parts", "_pieces", "_quote", "_raw", "_strings", "_tags",
+        "text",
     )  # fmt: skip
 
-    def __init__(self, tags: PythonTags, ends_string: EndsString) -> None:
+    def __init__(self, tags: PythonTags) -> None:
+        self.text = ""
         self._tags = tags
-        self._ends_string = ends_string
         self._depth = 0
         #: The quote that ends the current string.
         self._quote = ""
@@ -141,11 +164,10 @@ class PythonValue:
         self._parts: list[tuple[bool, str]] = []
         self._strings = 0
 
-    def read(self, scanner: CallScanner) -> str | None:
+    def read(self, scanner: TagScanner) -> str | None:
         """Read on. Return the tag that ended the value, or None without enough text.
 
-        Raises:
-            BrokenCall: the end of the call comes before that of the value.
+        The tag is a comma, a bracket, or the end of the call, which comes too early.
         """
         while True:
             if self._quote:
@@ -156,7 +178,7 @@ class PythonValue:
             if tag is None:
                 return None
             if tag == self._tags.end:
-                raise BrokenCall
+                return tag
             if not self._quote:
                 if not self._depth and tag in ",)":
                     return tag
@@ -164,7 +186,7 @@ class PythonValue:
             elif tag != self._quote:
                 self._pieces.append(tag)
             else:
-                ends = (_ends_item if self._depth else self._ends_string)(
+                ends = (_ends_item if self._depth else _ends_argument)(
                     scanner.text, scanner.place, scanner.more
                 )
                 if ends is None:
@@ -175,7 +197,7 @@ class PythonValue:
                 else:
                     self._pieces.append(tag)
 
-    def _take_bare(self, scanner: CallScanner) -> str | None:
+    def _take_bare(self, scanner: TagScanner) -> str | None:
         text, tag = scanner.take(self._tags.bare)
         if text:
             self._pieces.append(text)
@@ -220,6 +242,7 @@ class PythonValue:
         """Return the JSON of a whole value; what is neither Python nor JSON becomes a string."""
         self._end_bare()
         raw, as_json = "".join(self._raw).strip(), "".join(self._json).strip()
+        self.text = raw
         if not raw:
             return '""'
         if wrapped := _WRAPPED.fullmatch(raw):
@@ -236,15 +259,11 @@ class PythonValue:
 
 def python_to_json(text: str) -> str:
     """Return the JSON of a whole text; one that is neither Python nor JSON becomes a string."""
-    scanner = CallScanner()
+    scanner = TagScanner()
     scanner.feed(text)
     scanner.finish()
-    value = PythonValue(_ALONE, _ends_item)
-    try:
-        stop = value.read(scanner)
-    except BrokenCall:
-        stop = _ALONE.end
-    if stop is None and value.is_whole:
+    value = PythonValue(_ALONE)
+    if value.read(scanner) is None and value.is_whole:
         return value.to_json()
     return encode_basestring(text)
 
@@ -333,7 +352,7 @@ _NUMBER: Final = re.compile(
 _HEX: Final = re.compile(r"-?0[xXoObB].*")
 _DOTS: Final = re.compile(r"\A-?\.|\.\Z|\.[eE]")
 _LONGEST_NUMBER: Final = 400
-_ALONE: Final = PythonTags("</param>")
+_ALONE: Final = PythonTags("")
 
 
 def _ends_item(text: str, place: int, more: bool) -> bool | None:

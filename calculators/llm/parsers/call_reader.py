@@ -1,0 +1,1094 @@
+"""Reads the calls of any declaration: sections, calls, and five ways to write arguments.
+
+The readers are generators over a `GrowingText`: they yield where more text is needed, so that what
+they find does not depend on the pieces in which it arrives. A call is announced as soon as it is
+certain to be one; until then its text can be given back, to be content.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring
+from typing import Any, Final, TypeAlias, TypeVar
+
+from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
+from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.gemma_value import GemmaValue
+from calculators.llm.parsers.json_object import CallObject
+from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
+from calculators.llm.parsers.parser import Tags, TagScanner
+from calculators.llm.parsers.pattern import Segment, atoms, head, sections, segments
+from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue
+from calculators.llm.parsers.typed_value import (
+    EMPTY,
+    Schema,
+    item_schema,
+    property_schema,
+    retyped,
+    typed_json,
+    types_of,
+)
+
+_T = TypeVar("_T")
+#: A reader: it yields where it needs more text, or the end of the text.
+Reading: TypeAlias = Generator[None, None, _T]
+Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+_LONGEST_NAME: Final = 256
+_LONGEST_HEADER: Final = 300
+#: Blanks behind the end of a value among which what follows it is looked for.
+_FAR: Final = 128
+_NAME: Final = re.compile(r"[\w.\-/]*")
+_DIGITS: Final = re.compile(r"\d*")
+_BLANKS: Final = re.compile(r"\s*")
+_CDATA: Final = "<![CDATA["
+_CDATA_END: Final = "]]>"
+_KIMI_ID: Final = re.compile(r"functions\.([\w.\-/]+):\d+")
+_ANY_ID: Final = re.compile(r"(?:functions[._])?(.+?)(?:[:_]\d+)?", re.DOTALL)
+_KEY_OF_PYTHON: Final = re.compile(r"[^\W\d][\w.\-]{0,127}")
+
+
+class GrowingText(TagScanner):
+    """The text of an answer. Readers look ahead from its place, and move it over what they take."""
+
+    def __init__(self) -> None:
+        self._is_kept = False
+
+    def feed(self, text: str) -> None:
+        if self._is_kept:
+            self.text += text
+        else:
+            super().feed(text)
+
+    def keep(self) -> None:
+        """Keep the text from this place on, for `give_back`."""
+        self.text = self.text[self.place :]
+        self.place = 0
+        self._is_kept = True
+
+    def commit(self) -> None:
+        """Keep the text no longer."""
+        self._is_kept = False
+
+    def give_back(self) -> None:
+        """Return to the place of `keep`, and go on keeping."""
+        self.place = 0
+
+    def blanks(self) -> Reading[bool]:
+        """Take white space. Return True if other text follows, False at the end of the text."""
+        while True:
+            self.place = _end(_BLANKS, self.text, self.place)
+            if self.place < len(self.text):
+                return True
+            if not self.more:
+                return False
+            yield
+
+    def blanks_ahead(self) -> Reading[bool]:
+        """Return True if other text follows, behind white space, which is not taken."""
+        while True:
+            if _end(_BLANKS, self.text, self.place) < len(self.text):
+                return True
+            if not self.more:
+                return False
+            yield
+
+    def character(self) -> Reading[str]:
+        """Return the next character, which is not taken; "" at the end of the text."""
+        while self.place >= len(self.text):
+            if not self.more:
+                return ""
+            yield
+        return self.text[self.place]
+
+    def begins(self, parts: Sequence[str], *, takes: bool = False) -> Reading[bool]:
+        """Return True if the parts follow, with any white space before each of them.
+
+        ``takes``: take them then. At most `_FAR` blanks are looked at.
+        """
+        ahead = 0
+        for part in parts:
+            while True:
+                begin = self.place + ahead
+                end = _end(_BLANKS, self.text, begin, begin + _FAR)
+                if end < len(self.text):
+                    found = self.text[end : end + len(part)]
+                    if found == part:
+                        ahead = end + len(part) - self.place
+                        break
+                    if not self.more or not part.startswith(found):
+                        return False
+                elif not self.more or end - begin >= _FAR:
+                    return False
+                yield
+        if takes:
+            self.place += ahead
+        return True
+
+    def matched(self, pattern: re.Pattern[str], longest: int) -> Reading[str]:
+        """Take what a pattern matches, which may be nothing; "" if it is too long."""
+        while True:
+            end = _end(pattern, self.text, self.place)
+            if end - self.place > longest:
+                return ""
+            if end < len(self.text) or not self.more:
+                text = self.text[self.place : end]
+                self.place = end
+                return text
+            yield
+
+    def before(self, part: str, longest: int) -> Reading[str | None]:
+        """Take the text before ``part``; None if it is too long, or ``part`` never comes."""
+        while True:
+            end = self.text.find(part, self.place, self.place + longest + len(part))
+            if end >= 0:
+                text = self.text[self.place : end]
+                self.place = end
+                return text
+            if not self.more or len(self.text) - self.place >= longest + len(part):
+                return None
+            yield
+
+    def tagged(self, tags: Tags) -> Reading[tuple[list[str], str]]:
+        """Take the text up to the next tag, in pieces, and the tag; "" at the end of the text."""
+        pieces: list[str] = []
+        while True:
+            text, tag = self.take(tags)
+            if text:
+                pieces.append(text)
+            if tag is not None or not self.more:
+                return pieces, tag or ""
+            yield
+
+
+def _end(pattern: re.Pattern[str], text: str, begin: int, end: int | None = None) -> int:
+    match = pattern.match(text, begin) if end is None else pattern.match(text, begin, end)
+    assert match is not None, "it matches nothing at all, too"
+    return match.end()
+
+
+class ArgumentForm:
+    """A pattern of one argument: the text before its name, and what follows the name."""
+
+    def __init__(self, pattern: str) -> None:
+        begin, _, *rest = segments(pattern)
+        self.begin: Final = begin.atoms
+        self.rest: Final[Sequence[Segment]] = rest
+        #: What ends a name, and what ends a value.
+        self.key_end: Final = rest[0].atoms[0]
+        self.end: Final = rest[-1].atoms[0]
+        self.is_quoted: Final = self.key_end.startswith('"')
+
+
+class CallForm:
+    """The form of the calls of a family, ready for reading.
+
+    Attributes:
+        heads: the marks with which calls and sections begin.
+        ends: the marks that end sections.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls: Final = calls
+        self.sections: Final = [
+            (atoms(begin), atoms(end)) for begin, end in sections(calls) if begin.strip()
+        ]
+        self.patterns: Final = [_parts(calls, each) for each in (calls.call, *calls.accepts)]
+        of_calls = [head(each) for each in (calls.call, *calls.accepts)]
+        self.heads: Final = tuple(
+            dict.fromkeys([*(begin[0] for begin, _ in self.sections), *filter(None, of_calls)])
+        )
+        self.ends: Final = tuple(dict.fromkeys(end[0] for _, end in self.sections if end))
+        self.arguments: Final = [
+            ArgumentForm(each) for each in (calls.argument, *calls.argument_accepts) if each
+        ]
+        #: Where arguments that are no JSON end: at any mark of the frame.
+        last = [each.literal for pattern in self.patterns for each in pattern[-1:]]
+        self.frame: Final = tuple(
+            dict.fromkeys(
+                [*self.heads, *self.ends, *(each for text in last for each in atoms(text)[-1:])]
+            )
+        )
+        self.has_marks: Final = bool(self.heads)
+
+
+def _parts(calls: Calls, pattern: str) -> Sequence[Segment]:
+    parts = segments(pattern)
+    if not calls.header_is_id:
+        return parts
+    # The text before the arguments is read as a whole, as clients change it in the history.
+    begin = Segment("", atoms(parts[0].literal)[0].partition("functions.")[0])
+    index = next(i for i, part in enumerate(parts) if part.field == "json")
+    separator = parts[index - 1]
+    return (begin, Segment("header"), separator, *parts[index:])
+
+
+@lru_cache(maxsize=256)
+def call_form(calls: Calls) -> CallForm:
+    """Return the form of calls, ready for reading."""
+    return CallForm(calls)
+
+
+class _Call:
+    """A call that is being read. It is announced once, and of one argument's name the first counts.
+
+    Attributes:
+        name: of the tool.
+        call_id: "" where the model gives none.
+    """
+
+    def __init__(self, reader: CallReader) -> None:
+        self.name = ""
+        self.call_id = ""
+        self.is_announced = False
+        self._reader = reader
+        self._keys: set[str] = set()
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of all arguments."""
+        parameters = self._reader.tools.get(self.name)
+        return Schema(parameters, parameters)
+
+    def announce(self) -> None:
+        """Send the name: from now on it is a call, however its text goes on."""
+        if not self.is_announced:
+            self.is_announced = True
+            self._reader.on_call()
+            self._reader.events.append(ToolCall(self.name, self.call_id))
+
+    def has(self, key: str) -> bool:
+        """Return True if an argument of this name was added."""
+        return key in self._keys
+
+    def begin(self, key: str) -> bool:
+        """Begin an argument. Return False if it is to be left out, as it is not the first."""
+        if key in self._keys:
+            return False
+        self.announce()
+        self.send(("," if self._keys else "{") + f"{encode_basestring(key)}:")
+        self._keys.add(key)
+        return True
+
+    def add(self, key: str, value: str) -> None:
+        """Add an argument. ``value``: JSON."""
+        if self.begin(key):
+            self.send(value)
+
+    def send(self, text: str) -> None:
+        """Send a piece of the arguments."""
+        if text:
+            self._reader.events.append(Arguments(text))
+
+    def close(self) -> None:
+        """End the arguments."""
+        self.announce()
+        self.send("}" if self._keys else "{}")
+
+
+class CallReader:
+    """Reads the calls of one answer.
+
+    Attributes:
+        text: the text, which is at a mark of `CallForm.heads` when calls are read.
+        events: where events go.
+        on_call: called before a call is announced.
+    """
+
+    def __init__(
+        self,
+        form: CallForm,
+        text: GrowingText,
+        events: list[OutputEvent],
+        tools: Tools,
+        on_call: Callable[[], None],
+    ) -> None:
+        self.text = text
+        self.events = events
+        self.tools = tools
+        self.on_call = self._committing(on_call)
+        self.form = form
+        self._calls = form.calls
+        #: A first call has been read, so that later ones need no proof.
+        self._has_begun = False
+        self.is_over = False
+
+    def _committing(self, on_call: Callable[[], None]) -> Callable[[], None]:
+        def announced() -> None:
+            self.text.commit()
+            self._has_begun = True
+            on_call()
+
+        return announced
+
+    def read(self) -> Reading[bool]:
+        """Read a section or a call. Return False, with the text where it was, if there is none."""
+        text, form = self.text, self.form
+        text.keep()
+        for begin, end in form.sections:
+            if (yield from text.begins(begin, takes=True)):
+                found = yield from self._section(end)
+                if found:
+                    return True
+                text.give_back()
+        found = yield from self._call(self._marked)
+        if not found:
+            text.give_back()
+        text.commit()
+        return found
+
+    def read_bare(self) -> Reading[bool]:
+        """Read calls at the beginning of an answer, where they need no mark."""
+        text = self.text
+        text.keep()
+        is_list = yield from text.begins("[", takes=True)
+        if is_list:
+            found = yield from self._list(is_marked=False)
+        else:
+            found = yield from self._row(self._objects)
+        if not found:
+            text.give_back()
+        text.commit()
+        return found
+
+    @property
+    def _marked(self) -> Sequence[Sequence[Segment]]:
+        return [each for each in self.form.patterns if not each[0].field]
+
+    @property
+    def _objects(self) -> Sequence[Sequence[Segment]]:
+        """The patterns that may stand where nothing else tells a call from text."""
+        return [each for each in self.form.patterns if each[0].field != "name"]
+
+    def _section(self, end: Sequence[str]) -> Reading[bool]:
+        """Read the calls after the begin of a section, and its end."""
+        text = self.text
+        takes_list = self._calls.is_list or self._calls.is_bare
+        if takes_list and (yield from text.begins("[", takes=True)):
+            found = yield from self._list(is_marked=True)
+        else:
+            found = yield from self._row(self.form.patterns)
+        if found and end:
+            yield from text.begins(end, takes=True)
+        return found
+
+    def _list(self, *, is_marked: bool) -> Reading[bool]:
+        """Read the calls of a list, and its bracket. Behind a mark an empty list is no text."""
+        if is_marked and (yield from self.text.begins("]", takes=True)):
+            return True
+        if not (yield from self._row(self.form.patterns)):
+            return False
+        yield from self.text.begins("]", takes=True)
+        return True
+
+    def _row(self, patterns: Sequence[Sequence[Segment]]) -> Reading[bool]:
+        """Read calls one after the other, whatever is between them."""
+        text = self.text
+        if not (yield from self._call(patterns)):
+            return False
+        while not self.is_over:
+            text.keep()
+            yield from text.blanks()
+            for separator in (self._calls.separator.strip(), ",", ";"):
+                if separator and (yield from text.begins((separator,), takes=True)):
+                    break
+            if not (yield from self._call(patterns)):
+                text.give_back()
+                text.commit()
+                break
+        return True
+
+    def _call(self, patterns: Sequence[Sequence[Segment]]) -> Reading[bool]:
+        """Read one call of any of the patterns. The text is kept, and given back for the next."""
+        text = self.text
+        start = text.place
+        if self.is_over:
+            return False
+        for pattern in patterns:
+            if (yield from self._pattern(pattern)):
+                self.is_over = self._calls.only_one
+                return True
+            text.place = start
+        return False
+
+    def _pattern(self, pattern: Sequence[Segment]) -> Reading[bool]:
+        """Read one call. Return False if the text is none; it has not been announced then."""
+        text, call = self.text, _Call(self)
+        for index, part in enumerate(pattern):
+            if not part.field:
+                if index == len(pattern) - 1 and call.is_announced:
+                    yield from self._end(part, pattern[index - 1].field)
+                elif not (yield from self._literal(part, pattern, index)):
+                    return call.is_announced
+                continue
+            closing = pattern[index + 1].atoms if index + 1 < len(pattern) else ()
+            match part.field:
+                case "name":
+                    yield from text.blanks()
+                    call.name = yield from text.matched(_NAME, _LONGEST_NAME)
+                    found = bool(call.name) and bool((yield from text.character()))
+                case "n":
+                    yield from text.blanks()
+                    found = bool((yield from text.matched(_DIGITS, _LONGEST_NAME)))
+                case "id":
+                    yield from text.blanks()
+                    call.call_id = yield from text.matched(_NAME, _LONGEST_NAME)
+                    found = bool(call.call_id)
+                case "header":
+                    found = yield from self._header(call, closing)
+                case _:
+                    before = pattern[index - 1].literal if index else ""
+                    found = yield from self._arguments(part.field, call, before, closing)
+            if not found:
+                return call.is_announced
+        return True
+
+    def _literal(self, part: Segment, pattern: Sequence[Segment], index: int) -> Reading[bool]:
+        text = self.text
+        if (yield from text.begins(part.atoms, takes=True)):
+            return True
+        # Some models write the name and go on in the next line, without the end of its mark.
+        follows_name = index and pattern[index - 1].field == "name"
+        if follows_name and len(part.atoms) == 1 and len(part.atoms[0]) == 1:
+            return part.atoms[0] == ">" and (yield from text.character()) == "\n"
+        return False
+
+    def _end(self, part: Segment, field: str) -> Reading[None]:
+        """Read the end of a call, which may be missing."""
+        text = self.text
+        if (yield from text.begins(part.atoms, takes=True)):
+            return
+        if field in ("object", "json") and (yield from text.begins("}")):
+            # One bracket too many, if the end of the call follows it.
+            text.keep()
+            yield from text.begins("}", takes=True)
+            if not (yield from text.begins(part.atoms, takes=True)):
+                text.give_back()
+            text.commit()
+
+    def _header(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
+        """Read Kimi's id of a call, which has the name in it."""
+        written = yield from self.text.before(closing[0], _LONGEST_HEADER)
+        header = (written or "").strip()
+        known = _KIMI_ID.fullmatch(header)
+        if known is not None:
+            call.name, call.call_id = known[1], header
+            return True
+        if header in self.tools:
+            call.name = header
+            return True
+        other = _ANY_ID.fullmatch(header)
+        name = other[1] if other is not None else ""
+        if name not in self.tools and len(self.tools) == 1 and name.startswith("call"):
+            (name,) = self.tools
+        call.name = name if _NAME.fullmatch(name) else ""
+        return bool(call.name)
+
+    # Arguments ------------------------------------------------------------------------------------
+
+    def _arguments(
+        self, field: str, call: _Call, before: str, closing: Sequence[str]
+    ) -> Reading[bool]:
+        match field:
+            case "object":
+                return (yield from self._object(call))
+            case "keyed":
+                return (yield from self._keyed(call))
+            case "json":
+                # Behind a mark of its own even no JSON is the arguments.
+                return (yield from self._json(call, is_certain=len(before.strip()) > 1))
+            case "args":
+                return (yield from self._pairs(call, closing))
+            case "python":
+                return (yield from self._python(call))
+            case "gemma":
+                return (yield from self._gemma(call, closing))
+            case _:
+                return (yield from self._tree(call, closing))
+
+    def _json(self, call: _Call, *, is_certain: bool) -> Reading[bool]:
+        """Read the arguments as a JSON object, which may be missing."""
+        text = self.text
+        has_text = yield from text.blanks()
+        if has_text and text.text[text.place] == "{":
+            return (yield from self._json_object(call))
+        if not is_certain:
+            return False
+        call.announce()
+        raw, _ = yield from text.tagged(self._frame_tags)
+        text.place -= len(_)
+        call.send("".join(raw).rstrip() or "{}")
+        return True
+
+    def _json_object(self, call: _Call) -> Reading[bool]:
+        text, scanner = self.text, JsonScanner(is_lenient=True)
+        call.announce()
+        while not scanner.is_done:
+            out: list[str] = []
+            text.place = scanner.read(text.text, text.place, out)
+            if out:
+                call.send("".join(out))
+            if scanner.is_broken or (text.is_empty and not text.more):
+                break
+            if not scanner.is_done:
+                yield
+        if scanner.is_broken:
+            yield from self._rest(call, brackets=0)
+        return True
+
+    def _rest(self, call: _Call, *, brackets: int) -> Reading[None]:
+        """Pass on the rest of broken arguments, up to a mark, without brackets that are not theirs.
+
+        ``brackets``: how many there may be at the end.
+        """
+        pieces, tag = yield from self.text.tagged(self._frame_tags)
+        self.text.place -= len(tag)
+        rest = "".join(pieces).rstrip()
+        if self._calls.is_list:
+            rest = rest.removesuffix("]").rstrip()
+        for _ in range(brackets):
+            rest = rest.removesuffix("}").rstrip()
+        if rest:
+            call.send(rest)
+
+    @property
+    def _frame_tags(self) -> Tags:
+        return Tags(*self.form.frame) if self.form.frame else Tags("</s>")
+
+    def _object(self, call: _Call) -> Reading[bool]:
+        """Read an object with name and arguments."""
+        text = self.text
+        if not (yield from text.blanks()):
+            return False
+        is_bare = self._calls.is_bare and not self._has_begun
+        reader = CallObject(self._calls, is_bare=is_bare)
+        while True:
+            out: list[str] = []
+            text.place = reader.read(text.text, text.place, out)
+            if reader.is_announced:
+                call.name = reader.name
+                call.announce()
+                if out:
+                    call.send("".join(out))
+            if reader.is_ended or (text.is_empty and not text.more):
+                break
+            yield
+        if not reader.is_announced:
+            return False
+        if reader.is_broken and not reader.is_complete:
+            yield from self._rest(call, brackets=1)
+        return True
+
+    def _keyed(self, call: _Call) -> Reading[bool]:
+        """Read ``{"NAME": {...}}``."""
+        text = self.text
+        if not (yield from text.begins(("{", '"'), takes=True)):
+            return False
+        written = yield from text.before('"', _LONGEST_NAME)
+        if not written or not (yield from text.begins(('"', ":"), takes=True)):
+            return False
+        call.name = written
+        if not (yield from text.begins("{")):
+            return False
+        yield from text.blanks()
+        yield from self._json_object(call)
+        yield from text.begins("}", takes=True)
+        return True
+
+    # Pairs ----------------------------------------------------------------------------------------
+
+    def _pairs(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
+        """Read arguments between marks, up to the end of the call, which is left."""
+        text, form = self.text, self.form
+        stray: list[str] = []
+        between = Tags(
+            *dict.fromkeys([form.arguments[0].begin[0], closing[0], *form.heads, *form.ends])
+        )
+        while True:
+            if not (yield from text.blanks()):
+                if call.is_announced:
+                    call.close()
+                return call.is_announced
+            if (yield from self._argument(call, closing)):
+                continue
+            is_end = yield from text.begins(closing)
+            if not is_end and not call.is_announced:
+                return False
+            if not is_end:
+                pieces, tag = yield from text.tagged(between)
+                text.place -= len(tag)
+                stray += pieces
+                if tag == form.arguments[0].begin[0] and pieces:
+                    continue
+                if tag == form.arguments[0].begin[0]:
+                    # The mark of an argument without an argument.
+                    text.place += len(tag)
+                    stray.append(tag)
+                    continue
+                is_end = not tag or (yield from text.begins(closing))
+                if not tag:
+                    self._say(stray)
+                    return True
+            call.close()
+            yield from text.begins(closing, takes=True)
+            self._say(stray)
+            return True
+
+    def _say(self, stray: list[str]) -> None:
+        """Make content of text that was between arguments."""
+        if said := "".join(stray):
+            self.events.append(Content(said))
+
+    def _argument(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
+        """Read one argument. Return False if none begins here."""
+        text = self.text
+        for form in self.form.arguments:
+            if not (yield from text.begins(form.begin, takes=True)):
+                continue
+            call.announce()
+            key = yield from text.before(form.key_end, _LONGEST_NAME)
+            if key is None:
+                # It was cut, or it is none.
+                if text.more:
+                    continue
+                text.place = len(text.text)
+                return True
+            key = key.strip().strip("'\"")
+            if form.is_quoted and "&" in key:
+                key = html.unescape(key)
+            yield from self._value_of(call, key, form, closing)
+            return True
+        return False
+
+    def _value_of(
+        self, call: _Call, key: str, form: ArgumentForm, closing: Sequence[str]
+    ) -> Reading[None]:
+        """Read the attributes of an argument and its value."""
+        text = self.text
+        kind: str | None = None
+        rest = form.rest
+        index = 0
+        while rest[index].field != "value":
+            part = rest[index]
+            if part.field:
+                written = yield from text.matched(_NAME, _LONGEST_NAME)
+                kind = f"{part.field}:{written}"
+            elif not (yield from text.begins(part.atoms, takes=True)):
+                # An attribute was left out: the text goes on with what follows it.
+                after = rest[index + 2] if index + 2 < len(rest) else part
+                if rest[index + 1].field in ("text", "type") and (
+                    yield from text.begins([after.atoms[0]], takes=True)
+                ):
+                    kind = "text:false"
+                    index += 3
+                    continue
+                text.place = text.place if text.more else len(text.text)
+                return
+            index += 1
+        schema = property_schema(call.schema, key)
+        is_text = kind in ("text:true", "type:string")
+        is_json = kind is not None and not is_text
+        value = _PairValue(self, call, key, form, closing, schema, is_text=is_text, is_json=is_json)
+        yield from value.read()
+
+    # Elements -------------------------------------------------------------------------------------
+
+    def _tree(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
+        """Read arguments as elements, up to the end of the call, which is left."""
+        text = self.text
+        prefix = closing[0].partition("</")[0]
+        begin, end = f"{prefix}<", f"{prefix}</"
+        tags = Tags(begin, end)
+        #: Of each open element: its name, its schema, its text and the JSON of its children.
+        waiting: list[_Element] = []
+        while True:
+            if not waiting:
+                if not (yield from text.blanks()) or (yield from text.begins(closing)):
+                    if text.is_empty and not call.is_announced:
+                        return False
+                    if not text.is_empty:
+                        call.close()
+                        yield from text.begins(closing, takes=True)
+                    return True
+                if not (yield from text.begins([begin])):
+                    return call.is_announced
+            pieces, tag = yield from text.tagged(tags)
+            if waiting:
+                waiting[-1].text += pieces
+            name = yield from text.before(">", _LONGEST_NAME)
+            if not tag or name is None:
+                text.place = len(text.text) if not text.more else text.place
+                return call.is_announced
+            text.place += 1
+            if tag == begin:
+                call.announce()
+                outer = waiting[-1].schema if waiting else call.schema
+                waiting.append(_Element(name, _child_schema(outer, name)))
+            elif waiting:
+                done = waiting.pop()
+                if not waiting:
+                    call.add(done.name, done.to_json())
+                else:
+                    waiting[-1].children.append((done.name, done.to_json()))
+
+    # Python ---------------------------------------------------------------------------------------
+
+    def _python(self, call: _Call) -> Reading[bool]:
+        """Read ``name=value`` after ``name=value``, up to the bracket of the call, which is left."""
+        text = self.text
+        end = self.form.ends[0] if self.form.ends else ""
+        tags = PythonTags(end)
+        while True:
+            if not (yield from text.blanks()):
+                return call.is_announced
+            if (yield from text.begins(")")):
+                call.close()
+                return True
+            if text.take_one(","):
+                continue
+            key = yield from text.matched(_NAME, _LONGEST_NAME)
+            if not _KEY_OF_PYTHON.fullmatch(key):
+                return call.is_announced
+            has_more = yield from text.blanks()
+            if not has_more:
+                return call.is_announced
+            if text.take_one("=") is None:
+                if text.text[text.place] in ",)" and call.is_announced:
+                    call.add(key, '""')
+                    continue
+                return call.is_announced
+            call.announce()
+            if not (yield from self._python_value(call, key, tags)):
+                return True
+
+    def _python_value(self, call: _Call, key: str, tags: PythonTags) -> Reading[bool]:
+        """Read one value. Return False if the call breaks off in it."""
+        text = self.text
+        schema = property_schema(call.schema, key)
+        yield from text.blanks()
+        quote = yield from text.character()
+        if quote in ("'", '"') and quote and types_of(schema) <= {"string"}:
+            is_sent = call.begin(key)
+            text.place += 1
+            growing = PythonString(quote, tags)
+            if is_sent:
+                call.send('"')
+            while True:
+                out = growing.read(text)
+                if out and is_sent:
+                    call.send(out)
+                if growing.is_done:
+                    if is_sent:
+                        call.send('"')
+                    return True
+                if growing.is_broken or not text.more:
+                    return False
+                yield
+        value = PythonValue(tags)
+        while (stop := value.read(text)) is None:
+            if not text.more:
+                return False
+            yield
+        if stop not in (",", ")"):
+            text.put_back(stop)
+            return False
+        if stop == ")":
+            text.put_back(stop)
+        call.add(key, retyped(value.to_json(), value.text, schema))
+        return True
+
+    # Gemma ----------------------------------------------------------------------------------------
+
+    def _gemma(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
+        """Read ``name:value`` after ``name:value``, up to the bracket of the call, which is left."""
+        text, quote = self.text, self._calls.quote
+        ends = Tags(":", ",", "}", *self.form.frame)
+        while True:
+            if not (yield from text.blanks()):
+                return call.is_announced
+            if (yield from text.begins("}")):
+                call.close()
+                return True
+            if text.take_one(","):
+                continue
+            pieces, tag = yield from text.tagged(ends)
+            key = "".join(pieces).replace(quote, "").strip().strip("\"'")
+            if tag in (",", "}") and key and tag:
+                text.put_back(tag)
+                call.add(key, '""')
+                continue
+            if tag != ":" or not key or len(key) > _LONGEST_NAME:
+                text.place -= len(tag) if tag != ":" else 0
+                return call.is_announced
+            call.announce()
+            if not (yield from self._gemma_value(call, key)):
+                return True
+
+    def _gemma_value(self, call: _Call, key: str) -> Reading[bool]:
+        text, quote = self.text, self._calls.quote
+        schema = property_schema(call.schema, key)
+        if types_of(schema) <= {"string"} and (yield from text.begins([quote], takes=True)):
+            is_sent = call.begin(key)
+            if is_sent:
+                call.send('"')
+            inside = Tags(quote, *self.form.frame)
+            while True:
+                piece, tag = text.take(inside)
+                if piece and is_sent:
+                    call.send(encode_basestring(piece)[1:-1])
+                if tag == quote:
+                    if is_sent:
+                        call.send('"')
+                    return True
+                if tag is not None:
+                    text.put_back(tag)
+                    return False
+                if not text.more:
+                    return False
+                yield
+        value = GemmaValue(quote, self.form.frame)
+        while not value.is_done:
+            if not value.read(text):
+                if value.is_broken or not text.more:
+                    return False
+                yield
+        call.add(key, retyped(value.to_json(), value.text, schema))
+        return True
+
+
+class _Element:
+    """An element of arguments that is open: its text, and the JSON of its children."""
+
+    def __init__(self, name: str, schema: Schema) -> None:
+        self.name = name
+        self.schema = schema
+        self.text: list[str] = []
+        self.children: list[tuple[str, str]] = []
+
+    def to_json(self) -> str:
+        """Return the JSON of the element, which is complete."""
+        types = types_of(self.schema)
+        if not self.children:
+            text = "".join(self.text)
+            if not text.strip() and "string" not in types:
+                if "array" in types:
+                    return "[]"
+                if "object" in types:
+                    return "{}"
+            return typed_json(text, self.schema)
+        if "array" in types or (not types and all(key == "item" for key, _ in self.children)):
+            return "[" + ",".join(value for _, value in self.children) + "]"
+        # Of one name the first counts.
+        members = dict(reversed(self.children))
+        names = dict.fromkeys(key for key, _ in self.children)
+        return "{" + ",".join(f"{encode_basestring(key)}:{members[key]}" for key in names) + "}"
+
+
+def _child_schema(schema: Schema, name: str) -> Schema:
+    found = property_schema(schema, name)
+    return item_schema(schema) if found is EMPTY and name == "item" else found
+
+
+class _PairValue:
+    """Reads the value of one argument between marks.
+
+    It extends to the first end mark that an argument, the end of the call or the end of the text
+    follows, white space aside: a value may hold the marks themselves. Without any such mark it
+    extends to a line that begins with another argument of the tool, or to the end of the call at
+    the end of its section.
+    """
+
+    def __init__(
+        self,
+        reader: CallReader,
+        call: _Call,
+        key: str,
+        form: ArgumentForm,
+        closing: Sequence[str],
+        schema: Schema,
+        *,
+        is_text: bool,
+        is_json: bool,
+    ) -> None:
+        self._reader = reader
+        self._text = reader.text
+        self._call = call
+        self._key = key
+        self._form = form
+        self._closing = closing
+        self._schema = schema
+        self._is_text = is_text or (not is_json and types_of(schema) == {"string"})
+        self._is_json = is_json
+        frame = reader.form
+        self._trims = frame.calls.trims_lines
+        self._has_section = bool(frame.ends)
+        self._tags = Tags(*dict.fromkeys([form.end, form.begin[0], closing[0]]))
+        self._is_first = not call.has(key)
+        self._is_begun = False
+        self._pieces: list[str] = []
+        self._held = ""
+        #: A tag here would begin a line of the value.
+        self._ends_line = True
+        self._first_letter = ""
+
+    def read(self) -> Reading[None]:
+        """Read the value and what ends it."""
+        text = self._text
+        if self._reader.form.calls.has_cdata and (yield from text.begins((_CDATA,))):
+            yield from self._cdata()
+            return
+        while True:
+            piece, tag = text.take(self._tags)
+            self._add(piece)
+            if tag is None:
+                if not text.more:
+                    self._break_off()
+                    return
+                yield
+            elif tag == self._form.end:
+                if (yield from self._is_end()):
+                    self._end()
+                    return
+                self._add(tag)
+            elif tag == self._closing[0]:
+                if self._may_end and (yield from self._ends_call()):
+                    text.put_back(tag)
+                    self._end()
+                    return
+                self._add(tag)
+            else:
+                text.put_back(tag)
+                if self._may_end and (yield from self._is_other_argument()):
+                    self._end()
+                    return
+                text.place += len(tag)
+                self._add(tag)
+
+    def _is_end(self) -> Reading[bool]:
+        """Return True if an argument or an end follows the end mark."""
+        form = self._reader.form
+        text = self._text
+        while True:
+            place = _end(_BLANKS, text.text, text.place, text.place + _FAR)
+            rest = text.text[place : place + 64]
+            if not rest and not text.more:
+                return True
+            following = (*(each.begin[0] for each in form.arguments), self._closing[0], *form.frame)
+            if rest.startswith(following):
+                return True
+            is_open = any(each.startswith(rest) for each in following)
+            if not text.more or not is_open or place - text.place >= _FAR:
+                return bool(rest) and not text.more and is_open
+            yield
+
+    def _ends_call(self) -> Reading[bool]:
+        """Return True if the call ends here, at the end of its section, without the value's end."""
+        form, text = self._reader.form, self._text
+        if not self._has_section:
+            return False
+        if not (yield from text.begins((form.ends[0],))):
+            # At the end of the text nothing can follow.
+            return not (yield from self._text.blanks_ahead())
+        if (yield from text.begins((form.ends[0], form.heads[0]))):
+            return True
+        return not (yield from self._has_more_behind(form.ends[0]))
+
+    def _has_more_behind(self, mark: str) -> Reading[bool]:
+        text = self._text
+        while True:
+            place = text.text.find(mark, text.place) + len(mark)
+            if _end(_BLANKS, text.text, place, place + _FAR) < len(text.text):
+                return True
+            if not text.more:
+                return False
+            yield
+
+    def _is_other_argument(self) -> Reading[bool]:
+        """Return True if another argument of the tool begins here."""
+        text, form = self._text, self._form
+        ahead = len(form.begin[0])
+        while True:
+            begin = text.place + ahead
+            end = text.text.find(form.key_end, begin, begin + _LONGEST_NAME)
+            if end >= 0:
+                break
+            if not text.more or len(text.text) - begin >= _LONGEST_NAME:
+                return False
+            yield
+        name = text.text[begin:end].strip()
+        is_other = name != self._key and not self._call.has(name)
+        return is_other and property_schema(self._call.schema, name) is not EMPTY
+
+    @property
+    def _may_end(self) -> bool:
+        """True if a tag here may end the value, whose own end is missing."""
+        return self._ends_line or self._first_letter not in ("", "\n")
+
+    def _add(self, piece: str) -> None:
+        if not piece:
+            return
+        self._first_letter = self._first_letter or piece[0]
+        self._ends_line = piece.endswith("\n")
+        if not self._is_text:
+            self._pieces.append(piece)
+        elif self._is_first:
+            self._grow(piece)
+
+    def _grow(self, piece: str) -> None:
+        """Pass on a text while it grows."""
+        if not self._is_begun:
+            self._is_begun = True
+            self._call.begin(self._key)
+            self._call.send('"')
+            if self._trims:
+                piece = piece.removeprefix("\n")
+        if self._trims:
+            piece = self._held + piece
+            self._held = "\n" if piece.endswith("\n") else ""
+            piece = piece.removesuffix("\n")
+        self._call.send(encode_basestring(piece)[1:-1])
+
+    def _end(self) -> None:
+        if self._is_text:
+            if self._is_first and self._is_begun:
+                self._call.send('"')
+            elif self._is_first:
+                self._call.add(self._key, '""')
+            return
+        value = "".join(self._pieces)
+        if self._trims:
+            value = value.removeprefix("\n").removesuffix("\n")
+        if self._is_json:
+            self._call.add(self._key, json_or_string(value))
+        else:
+            self._call.add(self._key, typed_json(value, self._schema))
+
+    def _break_off(self) -> None:
+        """End with the text: what was held back belongs to the value, which stays open."""
+        if self._is_text and self._is_begun and self._held:
+            self._call.send(encode_basestring(self._held)[1:-1])
+
+    def _cdata(self) -> Reading[None]:
+        """Read ``<![CDATA[...]]>``, whose text is taken as it is, or several of these."""
+        text = self._text
+        self._trims = False
+        inside, mark = Tags(_CDATA_END), (_CDATA,)
+        yield from text.begins(mark, takes=True)
+        while True:
+            while True:
+                piece, tag = text.take(inside)
+                self._add(piece)
+                if tag is not None:
+                    break
+                if not text.more:
+                    self._break_off()
+                    return
+                yield
+            if (yield from text.begins((self._form.end,), takes=True)):
+                self._end()
+                return
+            if not (yield from text.begins(mark, takes=True)):
+                self._add(_CDATA_END)
