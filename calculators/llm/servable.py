@@ -300,8 +300,8 @@ class LlmServable:
                         checked,
                         prompt.text,
                         count,
-                        is_trimmed=settings.grammar is not None
-                        and not settings.grammar.begins_with_space,
+                        keeps_space=settings.grammar is not None
+                        and settings.grammar.begins_with_space,
                         keeps_raw_text=logs_raw_text or (shows_raw_text and not choices),
                     )
                 )

@@ -22,7 +22,7 @@ from calculators.llm.model_files import read_model_length
 from calculators.llm.model_source import find_source
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
-from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.output_parsers import OutputParsers, written_form
 from calculators.llm.parsers.registry import NO_PARSER, UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import PromptReady
@@ -154,9 +154,7 @@ def make_servable(
     engine = options.engine
     ready, prompts_ready = model.engine_ready, model.prompts_ready
     parsers = _parsers(options, prompts_ready, name)
-    call_form = None
-    if not prompts_ready.knows_tools and parsers.tool is not None:
-        call_form = parsers.tool.call_form
+    call_form = None if prompts_ready.knows_tools else written_form(parsers.tool)
     if call_form is not None:
         log.info("%s: the chat template knows no tools: requests have them in a message", name)
     elif not prompts_ready.knows_tools:

@@ -403,9 +403,9 @@ def _add_parse_output(commands: argparse._SubParsersAction[CommandParser]) -> No
 
 
 def _add_parse_output_later(command: CommandParser) -> None:
-    from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
+    from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
 
-    for what, names in (("tool", TOOL_PARSERS), ("reasoning", REASONING_PARSERS)):
+    for what, names in (("tool", tool_parser_names()), ("reasoning", reasoning_parser_names())):
         command.add_argument(
             f"--{what}-parser",
             metavar="NAME",

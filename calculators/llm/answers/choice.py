@@ -19,7 +19,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -37,20 +37,10 @@ from calculators.language.events import (
 )
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
 from calculators.llm.engine.messages import NewTokens
-from calculators.llm.parsers.output_parsers import OutputParsers, TrimmedAnswer, merged
+from calculators.llm.parsers.answer_reader import merged
+from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.completions_request import ChatRequest
-
-
-class ChoiceParser(Protocol):
-    """Reader of the text of a choice; see `calculators.llm.parsers.output_parsers.AnswerParser`.
-
-    Adjacent events of one kind are merged afterwards.
-    """
-
-    def feed(self, text: str) -> list[OutputEvent]: ...
-
-    def finish(self) -> list[OutputEvent]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,7 @@ class Choice:
         self,
         stream: Detokenizer,
         stops: StopStrings | None = None,
-        parser: ChoiceParser | None = None,
+        parser: AnswerParser | None = None,
         *,
         echoed: int = 0,
         max_calls: int | None = None,
@@ -575,7 +565,9 @@ class ChoiceFactory:
         """
         self._tokens = tokens
         self._parsers = parsers
-        self._without_tools = OutputParsers(None, parsers.reasoning)
+        special = [tokens.pieces[each].decode(errors="replace") for each in tokens.special]
+        #: The special tokens that parsers see, without tools and with them.
+        self._shown = [parsers.shown(special, with_calls=each) for each in (False, True)]
         self._decode_all = decode
         self._turning = self._find_turning()
         #: By the texts of the special tokens that are shown; None: all are.
@@ -587,29 +579,25 @@ class ChoiceFactory:
         prompt: str,
         prompt_tokens: int,
         *,
-        is_trimmed: bool,
+        keeps_space: bool,
         keeps_raw_text: bool,
     ) -> Choice:
         """Make one choice.
 
-        ``is_trimmed``: the answer follows a form, which does not begin with white space.
+        ``keeps_space``: the answer follows a form that may begin with white space.
         ``keeps_raw_text``: see `Choice.raw_text`.
         """
         shown: frozenset[str] = frozenset()
-        parser: ChoiceParser | None = None
+        parser: AnswerParser | None = None
         max_calls: int | None = None
         thinks = False
         if isinstance(request, ChatRequest):
             schemas = request.tools.schemas if request.tools.items else None
-            parsers = self._parsers if schemas is not None else self._without_tools
+            parsers = self._parsers
             thinks = parsers.reasoning is not None
             if thinks or parsers.tool is not None:
-                stream = parsers.start(tools=schemas, prompt=prompt)
-                if is_trimmed:
-                    parser = TrimmedAnswer(stream)
-                else:
-                    parser = stream if stream.tool is not None else stream.reasoning
-                shown = parsers.special_tokens
+                parser = parsers.start(tools=schemas, prompt=prompt, keeps_space=keeps_space)
+                shown = self._shown[schemas is not None]
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
         visible = self._visible(shown if request.skip_special_tokens else None)
         stops: StopStrings | None = None
@@ -643,11 +631,10 @@ class ChoiceFactory:
 
     def _find_turning(self) -> frozenset[int] | None:
         """Return the tokens in which reasoning may begin or end; None if that is unknown."""
-        reasoning = self._parsers.reasoning
-        if reasoning is None or not self._tokens.is_exact:
+        if self._parsers.reasoning is None or not self._tokens.is_exact:
             return None
-        tags = (*reasoning.start_tags, reasoning.end_tag, *reasoning.special_tokens)
-        return turning_tokens(tags, self._tokens.pieces)
+        begins, ends = self._parsers.reasoning_marks
+        return turning_tokens((*begins, *ends, *self._shown[False]), self._tokens.pieces)
 
     async def _decode(self, hidden: frozenset[int], ids: Sequence[int]) -> str:
         if len(hidden) == len(self._tokens.special):

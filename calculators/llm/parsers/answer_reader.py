@@ -27,6 +27,7 @@ from calculators.llm.parsers.call_reader import (
 )
 from calculators.llm.parsers.families import Family
 from calculators.llm.parsers.parser import OutputParser, Tags, TagScanner
+from calculators.llm.parsers.pattern import TOKEN
 
 # What a mark in an answer does.
 _CALL: Final = 0
@@ -36,8 +37,6 @@ _BEGIN: Final = 3
 _END: Final = 4
 _STOP: Final = 5
 _FRAME: Final = 6
-#: Marks of such shapes are tokens of a vocabulary: no text has them by chance.
-_TOKEN: Final = re.compile(r"<[|｜].*|\[/?[A-Z_ ]+\]|\[e~\[|\]<\].*|<SPECIAL_\d+>|</?s>")
 #: Characters at the end of a prompt among which marks are looked for.
 _LONGEST_TAIL: Final = 512
 
@@ -52,7 +51,7 @@ class _Form:
     """
 
     def __init__(self, family: Family) -> None:
-        self.calls: Final = None if family.calls is None else call_form(family.calls)
+        self.calls: Final = None if family.calls is None else call_form(family.calls, family.stops)
         self.is_bare: Final = family.calls is not None and family.calls.is_bare
         marks = family.reasoning
         begins = () if marks is None else tuple(map(str.strip, marks.begin))
@@ -66,7 +65,7 @@ class _Form:
             (_END, [end for _, end in answer]),
             (_THOUGHT, self.ends),
             (_STOP, family.stops),
-            (_FRAME, () if self.calls is None else self.calls.frame),
+            (_FRAME, () if self.calls is None else self.calls.inner),
         ):
             for mark in filter(None, texts):
                 roles.setdefault(mark, role)
@@ -140,25 +139,23 @@ class AnswerReader(OutputParser):
         form, scanner = self._form, self._text
         if not self._is_bound and scanner.place == len(scanner.text):
             # Nothing is held back. Nearly all text has not even the first letter of a mark.
-            if self.is_open:
-                plain = form.inside
-                if (
-                    plain is not None
-                    and self._open is None
-                    and plain.first.search(text) is None
-                    and not self._is_thought_start
-                    and not self._thought_blank
-                    and text
-                    and not text[-1].isspace()
-                ):
-                    return [Reasoning(text)]
-            elif form.outside is None or form.outside.first.search(text) is None:
-                is_plain = not (self._is_start or self._is_trimmed or self._blank)
-                if is_plain and text and not text[-1].isspace():
+            tags = form.inside if self.is_open else form.outside
+            is_plain = not self._is_fresh and not text[-1:].isspace()
+            if is_plain and (tags is None or tags.first.search(text) is None) and text:
+                if not self.is_open:
                     return [Content(text)]
+                if self._open is None or self._open.passes(text):
+                    return [Reasoning(text)]
         scanner.feed(text)
         self._advance()
         return self._taken()
+
+    @property
+    def _is_fresh(self) -> bool:
+        """True if white space has been held back, or would be left out."""
+        if self.is_open:
+            return self._is_thought_start or bool(self._thought_blank)
+        return self._is_start or self._is_trimmed or bool(self._blank)
 
     def finish(self) -> list[OutputEvent]:
         self._text.finish()
@@ -183,7 +180,7 @@ class AnswerReader(OutputParser):
     # Text -----------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        """Make content of text, but not of white space that may be before a call."""
+        """Make content of text. White space waits for a word: before a last call it is none."""
         if self._is_trimmed:
             text = text.lstrip()
         if not text:
@@ -209,7 +206,6 @@ class AnswerReader(OutputParser):
             self._events.append(Reasoning(said))
 
     def _on_call(self) -> None:
-        self._blank = ""
         self._is_start = self._is_trimmed = False
         self._follows_call = True
 
@@ -245,13 +241,17 @@ class AnswerReader(OutputParser):
         place = text.place
         while text.text[place : place + 1].isspace():
             place += 1
-        if place >= len(text.text):
+        rest = text.text[place:]
+        # A mark decides itself, also one that is not complete.
+        if not rest or any(rest.startswith(each) for each in self._form.roles):
             self._is_bound = False
             return
-        if text.text[place] in "[{":
-            if not (yield from self._calls.read_bare()):
-                self._say(text.text[text.place : place + 1])
-                text.place = place + 1
+        if text.more and any(each.startswith(rest) for each in self._form.roles):
+            self._is_bound = False
+            return
+        if text.text[place] in "[{" and not (yield from self._calls.read_bare()):
+            self._say(text.text[text.place : place + 1])
+            text.place = place + 1
         self._is_bound = False
 
     def _mark(self, tag: str) -> Reading[None]:
@@ -273,12 +273,10 @@ class AnswerReader(OutputParser):
             self._is_trimmed = not self._keeps_space
         elif role in (_BEGIN, _END):
             yield from self._answer_mark(tag, role)
-        elif role == _STOP or (_TOKEN.match(tag) and role != _CALL):
-            pass
-        elif role == _FRAME and self._follows_call and not self._blank.strip():
-            pass
         else:
-            self._say(tag)
+            is_token = role == _STOP or TOKEN.match(tag) is not None
+            if not is_token and not (role == _FRAME and self._follows_call):
+                self._say(tag)
 
     def _without_call(self, tag: str) -> int:
         """Return what a mark does that begins no call."""
@@ -289,7 +287,7 @@ class AnswerReader(OutputParser):
 
     def _answer_mark(self, tag: str, role: int) -> Reading[None]:
         """Leave out a mark around the answer: any token, other text at the begin and end only."""
-        if _TOKEN.match(tag):
+        if TOKEN.match(tag):
             self._is_trimmed = self._is_trimmed or (role == _BEGIN and self._is_start)
             return
         if role == _BEGIN:
@@ -400,10 +398,14 @@ class _OpenReasoning:
         self._has_call = False
         self._arguments: list[str] = []
 
+    def passes(self, text: str) -> bool:
+        """Return True if nothing is held back, and nothing of this text would be."""
+        is_idle = self._reader is None and self._scanner.is_empty
+        return is_idle and self._heads.first.search(text) is None
+
     def feed(self, text: str) -> str:
         """Return the text of reasoning that is certain to be none of a call."""
-        is_idle = self._reader is None and self._scanner.is_empty
-        if is_idle and self._heads.first.search(text) is None:
+        if self.passes(text):
             return text
         self._scanner.feed(text)
         return self._advance()

@@ -20,7 +20,16 @@ from calculators.llm.parsers.gemma_value import GemmaValue
 from calculators.llm.parsers.json_object import CallObject
 from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
 from calculators.llm.parsers.parser import Tags, TagScanner
-from calculators.llm.parsers.pattern import Segment, atoms, head, sections, segments
+from calculators.llm.parsers.pattern import (
+    MARK,
+    TOKEN,
+    Segment,
+    atoms,
+    head,
+    marks,
+    sections,
+    segments,
+)
 from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue
 from calculators.llm.parsers.typed_value import (
     EMPTY,
@@ -36,6 +45,7 @@ _T = TypeVar("_T")
 #: A reader: it yields where it needs more text, or the end of the text.
 Reading: TypeAlias = Generator[None, None, _T]
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
+_Patterns: TypeAlias = Sequence[Sequence[Segment]]
 
 _LONGEST_NAME: Final = 256
 _LONGEST_HEADER: Final = 300
@@ -191,7 +201,7 @@ class CallForm:
         ends: the marks that end sections.
     """
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, stops: Sequence[str]) -> None:
         self.calls: Final = calls
         self.sections: Final = [
             (atoms(begin), atoms(end)) for begin, end in sections(calls) if begin.strip()
@@ -205,13 +215,21 @@ class CallForm:
         self.arguments: Final = [
             ArgumentForm(each) for each in (calls.argument, *calls.argument_accepts) if each
         ]
-        #: Where arguments that are no JSON end: at any mark of the frame.
+        #: Where arguments that are no JSON end: at any mark of the frame, and ends of turns.
         last = [each.literal for pattern in self.patterns for each in pattern[-1:]]
         self.frame: Final = tuple(
             dict.fromkeys(
-                [*self.heads, *self.ends, *(each for text in last for each in atoms(text)[-1:])]
+                [
+                    *self.heads,
+                    *self.ends,
+                    *(each for text in last for each in atoms(text)[-1:] if MARK.search(each)),
+                ]
             )
         )
+        inner = {each for each in marks(calls) if TOKEN.match(each)}
+        #: The marks that begin no calls, and are left out where they stand alone.
+        self.inner: Final = tuple(dict.fromkeys([*self.frame, *sorted(inner)]))
+        self.raw_ends: Final = Tags(*dict.fromkeys([*self.frame, *stops]))
         self.has_marks: Final = bool(self.heads)
 
 
@@ -227,9 +245,9 @@ def _parts(calls: Calls, pattern: str) -> Sequence[Segment]:
 
 
 @lru_cache(maxsize=256)
-def call_form(calls: Calls) -> CallForm:
-    """Return the form of calls, ready for reading."""
-    return CallForm(calls)
+def call_form(calls: Calls, stops: tuple[str, ...]) -> CallForm:
+    """Return the form of calls, ready for reading. ``stops``: ends of turns."""
+    return CallForm(calls, stops)
 
 
 class _Call:
@@ -244,6 +262,8 @@ class _Call:
         self.name = ""
         self.call_id = ""
         self.is_announced = False
+        #: The text ended within an argument, which stays open.
+        self.is_cut = False
         self._reader = reader
         self._keys: set[str] = set()
 
@@ -314,6 +334,8 @@ class CallReader:
         self._calls = form.calls
         #: A first call has been read, so that later ones need no proof.
         self._has_begun = False
+        #: A mark tells the calls from text.
+        self._is_marked = False
         self.is_over = False
 
     def _committing(self, on_call: Callable[[], None]) -> Callable[[], None]:
@@ -328,13 +350,15 @@ class CallReader:
         """Read a section or a call. Return False, with the text where it was, if there is none."""
         text, form = self.text, self.form
         text.keep()
+        self._is_marked = True
         for begin, end in form.sections:
             if (yield from text.begins(begin, takes=True)):
                 found = yield from self._section(end)
                 if found:
                     return True
                 text.give_back()
-        found = yield from self._call(self._marked)
+        following = self.form.patterns if self._calls.is_bare else self._marked
+        found = yield from self._row(self._marked, following)
         if not found:
             text.give_back()
         text.commit()
@@ -344,22 +368,23 @@ class CallReader:
         """Read calls at the beginning of an answer, where they need no mark."""
         text = self.text
         text.keep()
+        self._is_marked = False
         is_list = yield from text.begins("[", takes=True)
         if is_list:
             found = yield from self._list(is_marked=False)
         else:
-            found = yield from self._row(self._objects)
+            found = yield from self._row(self._objects, self._objects)
         if not found:
             text.give_back()
         text.commit()
         return found
 
     @property
-    def _marked(self) -> Sequence[Sequence[Segment]]:
+    def _marked(self) -> _Patterns:
         return [each for each in self.form.patterns if not each[0].field]
 
     @property
-    def _objects(self) -> Sequence[Sequence[Segment]]:
+    def _objects(self) -> _Patterns:
         """The patterns that may stand where nothing else tells a call from text."""
         return [each for each in self.form.patterns if each[0].field != "name"]
 
@@ -370,7 +395,8 @@ class CallReader:
         if takes_list and (yield from text.begins("[", takes=True)):
             found = yield from self._list(is_marked=True)
         else:
-            found = yield from self._row(self.form.patterns)
+            patterns = self.form.patterns
+            found = yield from self._row(patterns, patterns)
         if found and end:
             yield from text.begins(end, takes=True)
         return found
@@ -379,15 +405,15 @@ class CallReader:
         """Read the calls of a list, and its bracket. Behind a mark an empty list is no text."""
         if is_marked and (yield from self.text.begins("]", takes=True)):
             return True
-        if not (yield from self._row(self.form.patterns)):
+        if not (yield from self._row(self.form.patterns, self.form.patterns)):
             return False
         yield from self.text.begins("]", takes=True)
         return True
 
-    def _row(self, patterns: Sequence[Sequence[Segment]]) -> Reading[bool]:
+    def _row(self, first: _Patterns, following: _Patterns) -> Reading[bool]:
         """Read calls one after the other, whatever is between them."""
         text = self.text
-        if not (yield from self._call(patterns)):
+        if not (yield from self._call(first)):
             return False
         while not self.is_over:
             text.keep()
@@ -395,13 +421,13 @@ class CallReader:
             for separator in (self._calls.separator.strip(), ",", ";"):
                 if separator and (yield from text.begins((separator,), takes=True)):
                     break
-            if not (yield from self._call(patterns)):
+            if not (yield from self._call(following)):
                 text.give_back()
                 text.commit()
                 break
         return True
 
-    def _call(self, patterns: Sequence[Sequence[Segment]]) -> Reading[bool]:
+    def _call(self, patterns: _Patterns) -> Reading[bool]:
         """Read one call of any of the patterns. The text is kept, and given back for the next."""
         text = self.text
         start = text.place
@@ -518,7 +544,7 @@ class CallReader:
         if not is_certain:
             return False
         call.announce()
-        raw, _ = yield from text.tagged(self._frame_tags)
+        raw, _ = yield from text.tagged(self.form.raw_ends)
         text.place -= len(_)
         call.send("".join(raw).rstrip() or "{}")
         return True
@@ -544,7 +570,7 @@ class CallReader:
 
         ``brackets``: how many there may be at the end.
         """
-        pieces, tag = yield from self.text.tagged(self._frame_tags)
+        pieces, tag = yield from self.text.tagged(self.form.raw_ends)
         self.text.place -= len(tag)
         rest = "".join(pieces).rstrip()
         if self._calls.is_list:
@@ -553,10 +579,6 @@ class CallReader:
             rest = rest.removesuffix("}").rstrip()
         if rest:
             call.send(rest)
-
-    @property
-    def _frame_tags(self) -> Tags:
-        return Tags(*self.form.frame) if self.form.frame else Tags("</s>")
 
     def _object(self, call: _Call) -> Reading[bool]:
         """Read an object with name and arguments."""
@@ -609,7 +631,7 @@ class CallReader:
         )
         while True:
             if not (yield from text.blanks()):
-                if call.is_announced:
+                if call.is_announced and not call.is_cut:
                     call.close()
                 return call.is_announced
             if (yield from self._argument(call, closing)):
@@ -654,6 +676,7 @@ class CallReader:
                 # It was cut, or it is none.
                 if text.more:
                     continue
+                call.is_cut = True
                 text.place = len(text.text)
                 return True
             key = key.strip().strip("'\"")
@@ -685,7 +708,9 @@ class CallReader:
                     kind = "text:false"
                     index += 3
                     continue
-                text.place = text.place if text.more else len(text.text)
+                if not text.more:
+                    call.is_cut = True
+                    text.place = len(text.text)
                 return
             index += 1
         schema = property_schema(call.schema, key)
@@ -737,7 +762,7 @@ class CallReader:
     # Python ---------------------------------------------------------------------------------------
 
     def _python(self, call: _Call) -> Reading[bool]:
-        """Read ``name=value`` after ``name=value``, up to the bracket of the call, which is left."""
+        """Read ``name=value`` one after the other, up to the bracket of the call."""
         text = self.text
         end = self.form.ends[0] if self.form.ends else ""
         tags = PythonTags(end)
@@ -756,12 +781,16 @@ class CallReader:
             if not has_more:
                 return call.is_announced
             if text.take_one("=") is None:
-                if text.text[text.place] in ",)" and call.is_announced:
+                if text.text[text.place] in ",)" and (call.is_announced or self._is_marked):
                     call.add(key, '""')
                     continue
                 return call.is_announced
             call.announce()
             if not (yield from self._python_value(call, key, tags)):
+                return True
+            if (yield from text.begins(("]", end))) if end else False:
+                # The bracket of the call is missing.
+                call.close()
                 return True
 
     def _python_value(self, call: _Call, key: str, tags: PythonTags) -> Reading[bool]:
@@ -803,7 +832,7 @@ class CallReader:
     # Gemma ----------------------------------------------------------------------------------------
 
     def _gemma(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
-        """Read ``name:value`` after ``name:value``, up to the bracket of the call, which is left."""
+        """Read ``name:value`` one after the other, up to the bracket of the call."""
         text, quote = self.text, self._calls.quote
         ends = Tags(":", ",", "}", *self.form.frame)
         while True:
@@ -1068,6 +1097,7 @@ class _PairValue:
 
     def _break_off(self) -> None:
         """End with the text: what was held back belongs to the value, which stays open."""
+        self._call.is_cut = True
         if self._is_text and self._is_begun and self._held:
             self._call.send(encode_basestring(self._held)[1:-1])
 

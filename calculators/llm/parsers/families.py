@@ -246,7 +246,7 @@ _FAMILIES: Final = (
         name="llama3",
         calls=Calls(
             call="{object}",
-            accepts=("<|python_tag|>{object}",),
+            accepts=("<|python_tag|>{object}", "{name}({python})"),
             separator="; ",
             is_bare=True,
             argument_keys=("parameters", "arguments"),
@@ -281,6 +281,7 @@ _FAMILIES: Final = (
         calls=replace(
             _listed("[TOOL_CALLS]", ""),
             accepts=("{name}[ARGS]{json}", "{name}[CALL_ID]{id}[ARGS]{json}", "{name}{json}"),
+            is_bare=True,
         ),
         stops=("</s>",),
         models=("Mistral 7B v0.3", "Mistral Nemo", "Mistral Small 2409", "Pixtral"),
@@ -676,6 +677,7 @@ _FAMILIES: Final = (
         name="pythonic",
         calls=Calls(
             call="{name}({python})",
+            accepts=("{object}",),
             separator=", ",
             is_bare=True,
             is_list=True,
@@ -702,7 +704,10 @@ _FAMILIES: Final = (
     Family(
         name="functiongemma",
         calls=Calls(
-            call="<start_function_call>call:{name}{{gemma}}<end_function_call>", quote="<escape>"
+            call="call:{name}{{gemma}}",
+            section=("<start_function_call>", "<end_function_call>"),
+            section_each=True,
+            quote="<escape>",
         ),
         stops=("<end_of_turn>", "<start_function_response>"),
         models=("FunctionGemma 270M",),
@@ -710,8 +715,10 @@ _FAMILIES: Final = (
     Family(
         name="gemma4",
         calls=Calls(
-            call="<|tool_call>call:{name}{{gemma}}<tool_call|>",
-            accepts=("<|tool_call>call:{name}({python})<tool_call|>",),
+            call="call:{name}{{gemma}}",
+            accepts=("call:{name}({python})",),
+            section=("<|tool_call>", "<tool_call|>"),
+            section_each=True,
             quote='<|"|>',
         ),
         reasoning=ReasoningMarks(("<|channel>thought\n",), ("<channel|>",)),

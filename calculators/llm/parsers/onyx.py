@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Content, OutputEvent, Reasoning
+from calculators.llm.parsers.answer_reader import AnswerReader
+from calculators.llm.parsers.families import Calls, Family
 from calculators.llm.parsers.harmony import MessageJoiner
 from calculators.llm.parsers.parser import (
     CallForm,
@@ -21,7 +23,7 @@ from calculators.llm.parsers.parser import (
     ToolParser,
     beginnings,
 )
-from calculators.llm.parsers.xml_calls import XmlCallParser, XmlForm
+from calculators.llm.parsers.pattern import marks
 
 _START: Final = "<|start|>"
 _MESSAGE: Final = "<|message|>"
@@ -80,18 +82,13 @@ class OnyxReasoningParser(ReasoningParser):
         return events
 
 
-class _OnyxCalls(XmlCallParser):
-    """Reads the calls in the text of messages."""
-
-    form = XmlForm(
-        call_begin='<atem:invoke name="',
-        call_end="</atem:invoke>",
-        parameter_begin='<atem:parameter name="',
-        parameter_end="</atem:parameter>",
-        name_end='">',
-        block_begin="<atem:function_calls>",
-        block_end="</atem:function_calls>",
-    )
+#: The calls in the text of messages.
+_CALL_FORM: Final = Calls(
+    call='<atem:invoke name="{name}">\n{args}</atem:invoke>\n',
+    argument='<atem:parameter name="{key}">{value}</atem:parameter>\n',
+    section=("<atem:function_calls>\n", "</atem:function_calls>"),
+)
+_CALLS: Final = Family(name="onyx", calls=_CALL_FORM)
 
 
 class OnyxToolParser(ToolParser):
@@ -101,7 +98,7 @@ class OnyxToolParser(ToolParser):
     which arrive if no reasoning parser took them, are content with their frames.
     """
 
-    special_tokens = ONYX_TOKENS | _OnyxCalls.form.tags
+    special_tokens = ONYX_TOKENS | marks(_CALL_FORM)
     call_form = CallForm(
         trigger="<atem:function_calls>",
         opening="<atem:function_calls>\n",
@@ -119,7 +116,7 @@ class OnyxToolParser(ToolParser):
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__(tools)
         self._reader = OnyxReader()
-        self._calls = _OnyxCalls(tools)
+        self._calls = AnswerReader(_CALLS, self.tools)
 
     def feed(self, text: str) -> list[OutputEvent]:
         return self._read_calls(self._reader.feed(text))

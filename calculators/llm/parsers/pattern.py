@@ -15,6 +15,11 @@ _FIELD: Final = re.compile(
 #: Line ends, which are optional in a text, and the places between two marks, where blanks may be.
 _GAP: Final = re.compile(r"\s*\n\s*|(?<=[>})])(?=<)")
 
+#: Marks of such shapes are tokens of a vocabulary: no text has them by chance.
+TOKEN: Final = re.compile(r"<[|｜].*|\[/?[A-Z_ ]+\]|\[e~\[|\]<\].*|<SPECIAL_\d+>|</?s>|<[\w|]+\|>")
+#: What tells a mark from a word.
+MARK: Final = re.compile(r"[<>\[\]|]")
+
 
 class Segment(NamedTuple):
     """A field of a pattern, or a literal, whose ``field`` is ""."""
@@ -50,9 +55,10 @@ def segments(pattern: str) -> tuple[Segment, ...]:
 
 
 def head(pattern: str) -> str:
-    """Return the mark with which a call begins; "" where it begins with a field."""
+    """Return the mark with which a call begins; "" where it begins with a field or a word."""
     first = segments(pattern)[0]
-    return first.atoms[0] if first.literal.strip() else ""
+    text = first.atoms[0] if first.literal.strip() else ""
+    return text if MARK.search(text) else ""
 
 
 def sections(calls: Calls) -> Iterator[tuple[str, str]]:

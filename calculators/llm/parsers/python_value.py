@@ -27,10 +27,11 @@ _NAME: Final = r"[\w.\-]{1,128}+"
 # After an argument: another one, or the end of the call and what may follow it.
 _AFTER_STRING: Final = re.compile(
     rf"{_BLANK}(?:,{_BLANK}{_NAME}{_BLANK}="
-    rf"|(?:,{_BLANK})?\){_BLANK}(?:[,\];<`]|{_NAME}{_BLANK}\())"
+    rf"|(?:,{_BLANK})?\){_BLANK}(?:[,\];<`]|{_NAME}{_BLANK}\()|\]{_BLANK}<)"
 )
 _AFTER_STRING_SO_FAR: Final = re.compile(
-    rf"{_BLANK}(?:,{_BLANK}(?:{_NAME}{_BLANK})?|(?:,{_BLANK})?\){_BLANK}(?:{_NAME}{_BLANK})?)?"
+    rf"{_BLANK}(?:,{_BLANK}(?:{_NAME}{_BLANK})?|(?:,{_BLANK})?\){_BLANK}(?:{_NAME}{_BLANK})?"
+    rf"|\]{_BLANK})?"
 )
 _AT_THE_END: Final = re.compile(rf"{_BLANK}(?:(?:,{_BLANK})?\){_BLANK})?")
 

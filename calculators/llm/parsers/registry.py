@@ -1,8 +1,8 @@
-"""The output parsers by name: graphrt's, and the parsers of installed packages.
+"""The forms of calls and reasoning by name: declarations, two readers of channels, and packages'.
 
-A package offers its parsers as entry points in the groups ``graphrt.tool_parsers`` and
-``graphrt.reasoning_parsers``, each a subclass of `ToolParser` or `ReasoningParser`. Where two have
-one name, graphrt's is taken.
+A package offers its own as entry points in the groups ``graphrt.tool_parsers`` and
+``graphrt.reasoning_parsers``, each a `Family` or a subclass of `ToolParser` or `ReasoningParser`.
+Where two have one name, graphrt's is taken.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from calculators.kit.installed_points import installed_points
-from calculators.llm.parsers.names import REASONING_PARSERS, TOOL_PARSERS
+from calculators.llm.parsers.families import FAMILIES, Family
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graphrt_base.errors import did_you_mean, reason_of
 
@@ -25,37 +26,58 @@ class UnknownParser(ValueError):
     """No parser has the name, or the package that offers it is broken; the text says which."""
 
 
+ToolForm: TypeAlias = "Family | type[ToolParser]"
+ReasoningForm: TypeAlias = "Family | type[ReasoningParser]"
+
+
 class _ParserKind(NamedTuple):
-    """A kind of parsers: its base class, graphrt's own by name, and the group of the others."""
+    """A kind of parsers: its base class, graphrt's own classes by name, the group of the others.
+
+    ``member`` is the part of a declaration that it reads.
+    """
 
     title: str
     base: type[Any]
     own: Mapping[str, str]
     group: str
+    member: str
 
 
-_TOOL: Final = _ParserKind("tool parser", ToolParser, TOOL_PARSERS, "graphrt.tool_parsers")
+# Messages with recipients are no frame around calls, so two families have readers of their own.
+_TOOL: Final = _ParserKind(
+    "tool parser",
+    ToolParser,
+    MappingProxyType({"gptoss": "harmony:GptOssToolParser", "onyx": "onyx:OnyxToolParser"}),
+    "graphrt.tool_parsers",
+    "calls",
+)
 _REASONING: Final = _ParserKind(
-    "reasoning parser", ReasoningParser, REASONING_PARSERS, "graphrt.reasoning_parsers"
+    "reasoning parser",
+    ReasoningParser,
+    MappingProxyType(
+        {"gptoss": "harmony:GptOssReasoningParser", "onyx": "onyx:OnyxReasoningParser"}
+    ),
+    "graphrt.reasoning_parsers",
+    "reasoning",
 )
 
 
-def tool_parser(name: str) -> type[ToolParser]:
-    """Return the class of a tool parser.
+def tool_parser(name: str) -> ToolForm:
+    """Return how a family writes calls of tools.
 
     Raises:
         UnknownParser: with the names that are known, or with the fault of the package.
     """
-    return _find(name, _TOOL)
+    return cast(ToolForm, _find(name, _TOOL))
 
 
-def reasoning_parser(name: str) -> type[ReasoningParser]:
-    """Return the class of a reasoning parser.
+def reasoning_parser(name: str) -> ReasoningForm:
+    """Return how a family writes reasoning.
 
     Raises:
         UnknownParser: with the names that are known, or with the fault of the package.
     """
-    return _find(name, _REASONING)
+    return cast(ReasoningForm, _find(name, _REASONING))
 
 
 def tool_parser_names() -> tuple[str, ...]:
@@ -77,16 +99,26 @@ def parser_problem(name: str, known: Sequence[str]) -> str:
     return f'"{name}" is not known.{near} Known are: {", ".join(names)}'
 
 
+def _declared(kind: _ParserKind) -> dict[str, Family]:
+    """Return the declarations of a kind by their names, then by their aliases."""
+    families = [each for each in FAMILIES.values() if getattr(each, kind.member) is not None]
+    by_alias = {alias: each for each in families for alias in each.aliases}
+    return {**{each.name: each for each in families}, **by_alias}
+
+
 def _names(kind: _ParserKind) -> tuple[str, ...]:
+    own = (*_declared(kind), *kind.own)
     others = {point.name for point in installed_points(kind.group)}
-    return (*kind.own, *sorted(others.difference(kind.own)))
+    return (*own, *sorted(others.difference(own)))
 
 
-def _find(name: str, kind: _ParserKind) -> type[Any]:
+def _find(name: str, kind: _ParserKind) -> Any:
+    declared = _declared(kind).get(name)
+    if declared is not None:
+        return declared
     if name in kind.own:
         module, _, parser = kind.own[name].partition(":")
-        found = getattr(import_module(f"calculators.llm.parsers.{module}"), parser)
-        return cast("type[Any]", found)
+        return getattr(import_module(f"calculators.llm.parsers.{module}"), parser)
     # Only the parser with this name is loaded, so a broken one does not stop the others.
     for point in installed_points(kind.group).select(name=name):
         source = f'entry point "{point.name}" of the group "{kind.group}" ({point.value})'
@@ -94,7 +126,7 @@ def _find(name: str, kind: _ParserKind) -> type[Any]:
             loaded = point.load()
         except Exception as error:
             raise UnknownParser(f"{source} cannot be loaded: {reason_of(error)}") from error
-        return _checked(loaded, kind.base, source)
+        return _checked(loaded, kind, source)
     known = _names(kind)
     raise UnknownParser(
         f'"{name}" is not a {kind.title}: one of {", ".join(known)}, or {NO_PARSER}.'
@@ -102,9 +134,15 @@ def _find(name: str, kind: _ParserKind) -> type[Any]:
     )
 
 
-def _checked(loaded: Any, wanted: type[Any], source: str) -> type[Any]:
-    if not (inspect.isclass(loaded) and issubclass(loaded, wanted)):
-        raise UnknownParser(f"{source} is not a class derived from {wanted.__name__}")
+def _checked(loaded: Any, kind: _ParserKind, source: str) -> Any:
+    if isinstance(loaded, Family):
+        if getattr(loaded, kind.member) is None:
+            raise UnknownParser(f"{source} declares no {kind.member}")
+        return loaded
+    base = kind.base
+    if not (inspect.isclass(loaded) and issubclass(loaded, base)):
+        wanted = f"neither a Family nor a class derived from {base.__name__}"
+        raise UnknownParser(f"{source} is {wanted}")
     if inspect.isabstract(loaded):
-        raise UnknownParser(f"{source} lacks methods of {wanted.__name__}")
+        raise UnknownParser(f"{source} lacks methods of {base.__name__}")
     return loaded

@@ -135,10 +135,12 @@ def typed_json(text: str, schema: Schema) -> str:
     if value is None:
         if _ZEROS.fullmatch(bare) and types and types <= {"integer", "number", "null"}:
             return str(int(bare))
-        if not _PYTHON.match(bare):
+        # Of a tool that the request does not have nothing tells a word from a text.
+        if not _PYTHON.match(bare) or (schema.whole is None and bare[0] not in "[{("):
             return encode_basestring(text)
         value = python_to_json(bare)
-        if (value[0] == '"' and bare[0] not in "\"'") or not _allows(types, value):
+        is_text = value[0] == '"' and bare[0] not in "\"'"
+        if is_text or (bare[0] not in "[{" and not _allows(types, value)):
             return encode_basestring(text)
     elif "string" in types and not _allows(types, value):
         return encode_basestring(text)

@@ -25,6 +25,7 @@ from calculators.kit.child_process.library_errors import lacks_memory, library_r
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable, make_token_table, pieces_of
+from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template.analysis import (
     CONVERSATION,
@@ -439,8 +440,8 @@ class PromptBuilder:
         reasoning = {"<think>", "</think>", "[THINK]", "[/THINK]"}
         name = chats.analysis.reasoning_parser
         if name is not None:
-            parser = reasoning_parser(name)
-            tags = {*parser.start_tags, parser.end_tag}
+            begins, ends = OutputParsers(None, reasoning_parser(name)).reasoning_marks
+            tags = {*begins, *ends}
             if all(tag.encode() in self._vocabulary for tag in tags):
                 reasoning |= tags
         return GuardedTokens.of(

@@ -31,7 +31,8 @@ from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.parser import ReasoningParser, ToolParser
+from calculators.llm.parsers.output_parsers import OutputParsers, written_form
+from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 
 _encode = msgspec.json.Encoder().encode
 
@@ -242,8 +243,8 @@ def request_grammar(
     structured: StructuredOutput | None,
     tools: Tools,
     *,
-    tool_parser: type[ToolParser] | None,
-    reasoning_parser: type[ReasoningParser] | None,
+    tool_parser: ToolForm | None,
+    reasoning_parser: ReasoningForm | None,
     reasoning_is_open: bool,
     guides_tools: bool,
     parallel: bool,
@@ -266,7 +267,7 @@ def request_grammar(
     must_call = tools.choice in ("required", "named")
     follows_schemas = guides_tools or structured is not None
     is_guided = must_call or (tools.choice == "auto" and (follows_schemas or bool(tools.grammars)))
-    form = tool_parser.call_form if tool_parser is not None and is_guided else None
+    form = written_form(tool_parser) if is_guided else None
     if must_call and form is None:
         raise fields.invalid(
             "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
@@ -310,8 +311,8 @@ def _tools(tools: Tools) -> list[Tool]:
     ]
 
 
-def _answer(structured: StructuredOutput, parser: type[ReasoningParser] | None) -> Format:
-    if parser is None or not parser.answer_start:
+def _answer(structured: StructuredOutput, parser: ReasoningForm | None) -> Format:
+    if not isinstance(parser, type) or not parser.answer_start:
         return structured.format
     return formats.sequence(formats.const(parser.answer_start), structured.format)
 
@@ -324,17 +325,16 @@ def _calls_or_answer(called: Format, answer: Format) -> Format:
     return formats.one_of(called, alone)
 
 
-def _after_reasoning(
-    rest: Format, parser: type[ReasoningParser] | None, *, is_open: bool
-) -> Format:
-    if parser is None or not parser.end_tag or not parser.start_tags:
+def _after_reasoning(rest: Format, parser: ReasoningForm | None, *, is_open: bool) -> Format:
+    begins, ends = OutputParsers(None, parser).reasoning_marks
+    if not begins or not ends:
         return rest
-    turn = formats.turn() if parser.turn is None else formats.const(parser.turn)
-    after = (turn, rest)
+    written = parser.turn if isinstance(parser, type) else None
+    after = (formats.turn() if written is None else formats.const(written), rest)
     if is_open:
-        ending = formats.tag("", formats.any_text(), parser.end_tag)
+        ending = formats.tag("", formats.any_text(), ends[0])
         return formats.sequence(ending, *after)
-    thoughts = formats.tag(parser.start_tags[0], formats.any_text(), parser.end_tag)
+    thoughts = formats.tag(begins[0], formats.any_text(), ends[0])
     return formats.one_of(formats.sequence(thoughts, *after), rest)
 
 

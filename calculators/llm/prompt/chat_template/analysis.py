@@ -21,8 +21,8 @@ from itertools import takewhile
 from typing import Any, Final
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.parser import ToolParser
-from calculators.llm.parsers.registry import tool_parser
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.registry import ToolForm, tool_parser
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 
@@ -422,9 +422,10 @@ def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnaly
 
 # Markers alone chose a parser of another form for 13 of 142 public templates; with the reading back
 # for none (decision 0031).
-def _reads(parser: type[ToolParser], answer: str) -> bool:
+def _reads(parser: ToolForm, answer: str) -> bool:
     """Return True if the parser finds the call of the probe, and no mark of another form before."""
-    reader = parser({"probe": {"properties": {NEEDLE: {"type": "string"}}}})
+    tools = {"probe": {"properties": {NEEDLE: {"type": "string"}}}}
+    reader = OutputParsers(parser).start(tools=tools)
     before, arguments = "", ""
     names: list[str] = []
     for event in (*reader.feed(answer), *reader.finish()):

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calculators.images.media.tags import is_tag
+from calculators.llm.parsers.output_parsers import written_form
 from calculators.llm.parsers.parser import CallForm, ParameterForm
 from calculators.llm.parsers.registry import NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import (
@@ -128,7 +129,7 @@ def call_form_of(name: str) -> CallForm | None:
     Raises:
         UnknownParser: there is no such parser, or its package is broken.
     """
-    return None if name in ("", NO_PARSER) else tool_parser(name).call_form
+    return None if name in ("", NO_PARSER) else written_form(tool_parser(name))
 
 
 def prepare_history(

@@ -11,6 +11,8 @@ _KEPT: Final = (
 )
 _ALL_FORMS: Final = "text may come before the tag, and there are several forms behind it"
 _NOT_LOST: Final = "text between calls and after them is not lost"
+_CUT: Final = "a call that was cut is there, with the arguments that went out"
+_MISSING: Final = "the end of a call, and the brackets of a list, may be missing"
 
 #: By the test that a case is from: all of its cases keep the text of the message as content.
 _KEPT_WHOLE: Final = (
@@ -127,6 +129,29 @@ EXCEPTIONS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "content": '<atem:function_calls>\n<atem:invoke name="get_weather">\n',
             "tool_calls": [],
         },
+    ),
+    "gemma4:Gemma4OutputParserTest.ParseToolCallWithMissingClosingParenthesis": (
+        _CUT,
+        {"tool_calls": [{"name": "broken_tool", "arguments": '{"arg1":"value1"'}]},
+    ),
+    **{
+        f"{family}:{family.upper()}OutputParserTest.ParseToolCallWith{missing}": (
+            _MISSING,
+            {"tool_calls": [{"name": name, "arguments": arguments}]},
+        )
+        for family in ("lfm2", "lfm25")
+        for missing, name, arguments in (
+            ("MissingClosingParenthesis", "broken_tool", '{"arg1":"value1"}'),
+            ("MissingSquareBracket", "broken", '{"arg1":1}'),
+        )
+    },
+    "minicpm5:Minicpm5ToolParserImplTest.UnterminatedFunctionNoCall": (
+        _CUT,
+        {"tool_calls": [{"name": "get_weather", "arguments": '{"city":"Berlin'}]},
+    ),
+    "qwen3coder:Qwen3CoderOutputParserTest.TestJustParserImplStreamStepWithPartialToolCall": (
+        _CUT,
+        {"tool_calls": [{"name": "string_tool", "arguments": '{"arg1":"value1\\n'}]},
     ),
     "qwen3coder:Qwen3CoderOutputParserTest.StreamingSimpleToolCall": (
         _NOT_LOST,
