@@ -65,7 +65,7 @@ class _Form:
             (_END, [end for _, end in answer]),
             (_THOUGHT, self.ends),
             (_STOP, family.stops),
-            (_FRAME, () if self.calls is None else self.calls.inner),
+            (_FRAME, () if self.calls is None else self.calls.frame),
         ):
             for mark in filter(None, texts):
                 roles.setdefault(mark, role)
@@ -121,6 +121,7 @@ class AnswerReader(OutputParser):
         self._is_start = True
         self._is_trimmed = False
         self._follows_call = False
+        self._before_calls = ""
         self._blank = ""
         self._thought_blank = ""
         self._is_thought_start = True
@@ -189,7 +190,8 @@ class AnswerReader(OutputParser):
         said = text.rstrip()
         self._blank = text[len(said) :]
         if said:
-            self._events.append(Content(said))
+            self._events.append(Content(self._before_calls + said))
+            self._before_calls = ""
             self._is_start = self._is_trimmed = self._follows_call = False
 
     def _think(self, text: str) -> None:
@@ -206,6 +208,10 @@ class AnswerReader(OutputParser):
             self._events.append(Reasoning(said))
 
     def _on_call(self) -> None:
+        # White space between calls is no text; on either side of them it is, between words.
+        if not self._follows_call:
+            self._before_calls = self._blank
+        self._blank = ""
         self._is_start = self._is_trimmed = False
         self._follows_call = True
 
@@ -274,8 +280,13 @@ class AnswerReader(OutputParser):
         elif role in (_BEGIN, _END):
             yield from self._answer_mark(tag, role)
         else:
-            is_token = role == _STOP or TOKEN.match(tag) is not None
-            if not is_token and not (role == _FRAME and self._follows_call):
+            is_token = role == _STOP or (role != _CALL and TOKEN.match(tag) is not None)
+            if role == _FRAME and self._calls is not None and self._calls.is_missing(tag):
+                is_token = True
+            if role == _FRAME and self._follows_call:
+                # The end of a section whose begin was left out.
+                self._blank = ""
+            elif not is_token:
                 self._say(tag)
 
     def _without_call(self, tag: str) -> int:

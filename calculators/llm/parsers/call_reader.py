@@ -22,11 +22,9 @@ from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
 from calculators.llm.parsers.parser import Tags, TagScanner
 from calculators.llm.parsers.pattern import (
     MARK,
-    TOKEN,
     Segment,
     atoms,
     head,
-    marks,
     sections,
     segments,
 )
@@ -226,9 +224,6 @@ class CallForm:
                 ]
             )
         )
-        inner = {each for each in marks(calls) if TOKEN.match(each)}
-        #: The marks that begin no calls, and are left out where they stand alone.
-        self.inner: Final = tuple(dict.fromkeys([*self.frame, *sorted(inner)]))
         self.raw_ends: Final = Tags(*dict.fromkeys([*self.frame, *stops]))
         self.has_marks: Final = bool(self.heads)
 
@@ -336,6 +331,8 @@ class CallReader:
         self._has_begun = False
         #: A mark tells the calls from text.
         self._is_marked = False
+        #: The end of the last call or section, if it is missing so far.
+        self._missing = ""
         self.is_over = False
 
     def _committing(self, on_call: Callable[[], None]) -> Callable[[], None]:
@@ -345,6 +342,13 @@ class CallReader:
             on_call()
 
         return announced
+
+    def is_missing(self, tag: str) -> bool:
+        """Return True, once, for the mark that should have ended the last call or section."""
+        is_missing = bool(tag) and tag == self._missing
+        if is_missing:
+            self._missing = ""
+        return is_missing
 
     def read(self) -> Reading[bool]:
         """Read a section or a call. Return False, with the text where it was, if there is none."""
@@ -391,14 +395,13 @@ class CallReader:
     def _section(self, end: Sequence[str]) -> Reading[bool]:
         """Read the calls after the begin of a section, and its end."""
         text = self.text
-        takes_list = self._calls.is_list or self._calls.is_bare
-        if takes_list and (yield from text.begins("[", takes=True)):
+        if (yield from text.begins("[", takes=True)):
             found = yield from self._list(is_marked=True)
         else:
             patterns = self.form.patterns
             found = yield from self._row(patterns, patterns)
-        if found and end:
-            yield from text.begins(end, takes=True)
+        if found and end and not (yield from text.begins(end, takes=True)):
+            self._missing = end[-1]
         return found
 
     def _list(self, *, is_marked: bool) -> Reading[bool]:
@@ -485,13 +488,17 @@ class CallReader:
     def _end(self, part: Segment, field: str) -> Reading[None]:
         """Read the end of a call, which may be missing."""
         text = self.text
+        self._missing = ""
         if (yield from text.begins(part.atoms, takes=True)):
             return
+        self._missing = part.atoms[-1] if part.atoms else ""
         if field in ("object", "json") and (yield from text.begins("}")):
             # One bracket too many, if the end of the call follows it.
             text.keep()
             yield from text.begins("}", takes=True)
-            if not (yield from text.begins(part.atoms, takes=True)):
+            if (yield from text.begins(part.atoms, takes=True)):
+                self._missing = ""
+            else:
                 text.give_back()
             text.commit()
 

@@ -400,8 +400,9 @@ _FAMILIES: Final = (
             accepts=(
                 "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{json}",
                 "[TOOL_CALLS]{name}{json}",
-                "[TOOL_CALLS]{object}",
+                "{object}",
             ),
+            section_accepts=(("[TOOL_CALLS]", ""),),
         ),
         reasoning=ReasoningMarks(("[THINK]",), ("[/THINK]",)),
         stops=("</s>",),

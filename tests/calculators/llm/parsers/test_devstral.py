@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.registry import tool_parser
-from tests.calculators.llm.parsers.said import Said, parse
+from tests.calculators.llm.parsers.said import Said, parse, parsers
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_calls_are_separated_from_text(
 
 
 def test_events_come_as_soon_as_they_are_certain() -> None:
-    stream = tool_parser("devstral")()
+    stream = parsers("devstral").start(tools={})
     assert stream.feed("Hi [TOOL_CALLS]f") == [Content("Hi ")]
     assert stream.feed("[ARGS]") == [ToolCall("f")]
     assert stream.feed('{"a": ') == [Arguments('{"a": ')]

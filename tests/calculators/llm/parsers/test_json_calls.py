@@ -7,8 +7,7 @@ import json
 import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.registry import tool_parser
-from tests.calculators.llm.parsers.said import Said, events_of, parse
+from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers
 
 CALL = '{"name": "f", "arguments": {"a": [1, 2], "b": "x y"}}'
 COMPACT = '{"a":[1,2],"b":"x y"}'
@@ -227,7 +226,7 @@ def test_mistral_models_write_calls_in_several_forms(parser: str, calls: str) ->
 
 
 def test_a_mistral_call_may_give_its_own_id() -> None:
-    (event, *_) = events_of(tool_parser("devstral")({}), ["[TOOL_CALLS]f[CALL_ID]aB3[ARGS]{}"])
+    (event, *_) = events_of(parsers("devstral").start(tools={}), ["[TOOL_CALLS]f[CALL_ID]aB3[ARGS]{}"])
     assert event == ToolCall("f", "aB3")
 
 
@@ -238,14 +237,14 @@ def test_marks_in_the_strings_of_mistral_arguments_are_text() -> None:
 
 @pytest.mark.parametrize("parser", ["llama3", "mistral"])
 def test_a_json_answer_is_streamed_once_it_cannot_be_a_call(parser: str) -> None:
-    stream = tool_parser(parser)()
+    stream = parsers(parser).start(tools={})
     begin = "{" if parser == "llama3" else "[{"
     assert stream.feed(begin + '"city"') == [Content(begin + '"city"')]
     assert stream.feed(': "Paris"}') == [Content(': "Paris"}')]
 
 
 def test_events_come_as_soon_as_they_are_certain() -> None:
-    stream = tool_parser("hermes3")()
+    stream = parsers("hermes3").start(tools={})
     assert stream.feed("Hello <to") == [Content("Hello ")]
     assert stream.feed('ol_call>\n{"name": "f", ') == []
     assert stream.feed('"arguments":') == []

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.block_calls import Gemma4ToolParser
-from tests.calculators.llm.parsers.said import Said, parse
+from tests.calculators.llm.parsers.said import Said, parse, parsers
 
 
 def block(calls: str) -> str:
@@ -71,7 +70,7 @@ def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
 
 
 def test_an_argument_is_sent_when_it_is_complete() -> None:
-    parser = Gemma4ToolParser()
+    parser = parsers("gemma4").start(tools={})
     assert parser.feed('<|tool_call>call:f{a:<|"|>x<|"|>') == []
     assert parser.feed(",b:") == [ToolCall("f"), Arguments('{"a":"x"')]
     assert parser.feed("[1,") == []

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 
 from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.xml_calls import Qwen3CoderToolParser
-from tests.calculators.llm.parsers.said import Said, parse
+from tests.calculators.llm.parsers.said import Said, parse, parsers
 
 TOOLS = {
     "write": {
@@ -100,7 +99,7 @@ def test_json_values_may_have_any_depth() -> None:
 
 
 def test_a_complete_argument_is_sent_and_a_later_string_is_streamed() -> None:
-    parser = Qwen3CoderToolParser(TOOLS)
+    parser = parsers("qwen3coder").start(tools=TOOLS)
     assert parser.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == []
     begun = [ToolCall("write"), Arguments('{"path":"a.txt"')]
     assert parser.feed("xt\n</parameter>\n") == begun
@@ -154,7 +153,7 @@ def test_a_call_ends_with_its_block_at_the_latest() -> None:
 
 def test_text_between_arguments_follows_the_call() -> None:
     text = call(("path", "a"), ("size", "1")).replace("</parameter>\n", "</parameter> well, ", 1)
-    parser = Qwen3CoderToolParser(TOOLS)
+    parser = parsers("qwen3coder").start(tools=TOOLS)
     assert [*parser.feed(text), *parser.finish()] == [
         ToolCall("write"),
         Arguments('{"path":"a"'),
