@@ -156,7 +156,7 @@ class AnswerReader(OutputParser):
         """True if white space has been held back, or would be left out."""
         if self.is_open:
             return self._is_thought_start or bool(self._thought_blank)
-        return self._is_start or self._is_trimmed or bool(self._blank)
+        return self._is_start or self._is_trimmed or bool(self._blank or self._before_calls)
 
     def finish(self) -> list[OutputEvent]:
         self._text.finish()
@@ -244,10 +244,11 @@ class AnswerReader(OutputParser):
         if self._calls is None:
             return
         self._is_bound = True
-        place = text.place
-        while text.text[place : place + 1].isspace():
-            place += 1
-        rest = text.text[place:]
+        blank = text.text[text.place :]
+        blank = blank[: len(blank) - len(blank.lstrip())]
+        self._say(blank)
+        text.place += len(blank)
+        rest = text.text[text.place :]
         # A mark decides itself, also one that is not complete.
         if not rest or any(rest.startswith(each) for each in self._form.roles):
             self._is_bound = False
@@ -255,9 +256,9 @@ class AnswerReader(OutputParser):
         if text.more and any(each.startswith(rest) for each in self._form.roles):
             self._is_bound = False
             return
-        if text.text[place] in "[{" and not (yield from self._calls.read_bare()):
-            self._say(text.text[text.place : place + 1])
-            text.place = place + 1
+        if rest[0] in "[{" and not (yield from self._calls.read_bare()):
+            self._say(text.text[text.place])
+            text.place += 1
         self._is_bound = False
 
     def _mark(self, tag: str) -> Reading[None]:
