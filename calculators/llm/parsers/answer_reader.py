@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ class _Form:
         marks = family.reasoning
         begins = () if marks is None else tuple(map(str.strip, marks.begin))
         self.ends: Final = () if marks is None else marks.end
+        self.stops: Final = family.stops
         answer = [tuple(map(str.strip, pair)) for pair in family.answer]
         roles: dict[str, int] = {}
         for role, texts in (
@@ -121,9 +122,9 @@ class AnswerReader(OutputParser):
         self._is_start = True
         self._is_trimmed = False
         self._follows_call = False
-        self._before_calls = ""
-        self._blank = ""
-        self._thought_blank = ""
+        self._before_calls: list[str] = []
+        self._blank: list[str] = []
+        self._thought_blank: list[str] = []
         self._is_thought_start = True
         self._is_over = False
         self._reading = self._answer()
@@ -132,7 +133,8 @@ class AnswerReader(OutputParser):
         if tail:
             self.feed(tail[0])
             self._events.clear()
-            self._blank = self._thought_blank = ""
+            self._blank.clear()
+            self._thought_blank.clear()
             self._text.place = len(self._text.text)
             self._is_start = True
 
@@ -162,9 +164,9 @@ class AnswerReader(OutputParser):
         self._text.finish()
         self._advance()
         if self._blank and not self._follows_call:
-            self._events.append(Content(self._blank))
+            self._events.append(Content("".join(self._blank)))
         if self._thought_blank:
-            self._events.append(Reasoning(self._thought_blank))
+            self._events.append(Reasoning("".join(self._thought_blank)))
         return self._taken()
 
     def _taken(self) -> list[OutputEvent]:
@@ -186,12 +188,14 @@ class AnswerReader(OutputParser):
             text = text.lstrip()
         if not text:
             return
-        text = self._blank + text
         said = text.rstrip()
-        self._blank = text[len(said) :]
         if said:
-            self._events.append(Content(self._before_calls + said))
-            self._before_calls = ""
+            self._events.append(Content("".join((*self._before_calls, *self._blank, said))))
+            self._before_calls.clear()
+            self._blank.clear()
+        if len(text) > len(said):
+            self._blank.append(text[len(said) :])
+        if said:
             self._is_start = self._is_trimmed = self._follows_call = False
 
     def _think(self, text: str) -> None:
@@ -201,17 +205,18 @@ class AnswerReader(OutputParser):
         if not text:
             return
         self._is_thought_start = False
-        text = self._thought_blank + text
         said = text.rstrip()
-        self._thought_blank = text[len(said) :]
         if said:
-            self._events.append(Reasoning(said))
+            self._events.append(Reasoning("".join((*self._thought_blank, said))))
+            self._thought_blank.clear()
+        if len(text) > len(said):
+            self._thought_blank.append(text[len(said) :])
 
     def _on_call(self) -> None:
         # White space between calls is no text; on either side of them it is, between words.
         if not self._follows_call:
-            self._before_calls = self._blank
-        self._blank = ""
+            self._before_calls += self._blank
+        self._blank.clear()
         self._is_start = self._is_trimmed = False
         self._follows_call = True
 
@@ -286,16 +291,16 @@ class AnswerReader(OutputParser):
                 is_token = True
             if role == _FRAME and self._follows_call:
                 # The end of a section whose begin was left out.
-                self._blank = ""
+                self._blank.clear()
             elif not is_token:
                 self._say(tag)
 
     def _without_call(self, tag: str) -> int:
         """Return what a mark does that begins no call."""
-        family = self._form
-        if tag in family.ends:
+        form = self._form
+        if tag in form.ends:
             return _THOUGHT
-        return _STOP if tag in _stops(family) else _CALL
+        return _STOP if tag in form.stops else _CALL
 
     def _answer_mark(self, tag: str, role: int) -> Reading[None]:
         """Leave out a mark around the answer: any token, other text at the begin and end only."""
@@ -335,7 +340,7 @@ class AnswerReader(OutputParser):
                 if self._open is not None:
                     self._think(self._open.close())
                 self.is_open = False
-                self._thought_blank = ""
+                self._thought_blank.clear()
                 self._is_trimmed = not self._keeps_space
                 return
 
@@ -347,7 +352,7 @@ class AnswerReader(OutputParser):
         rest, calls = self._open.finish()
         self._think(rest)
         if calls:
-            self._thought_blank = ""
+            self._thought_blank.clear()
             self._text.text = calls
             self._text.place = 0
         yield from ()
@@ -362,10 +367,6 @@ def read_answer(
     """Return the events of a whole answer; see `AnswerReader`."""
     reader = AnswerReader(family, tools, prompt)
     return merged([*reader.feed(text), *reader.finish()])
-
-
-def _stops(form: _Form) -> Sequence[str]:
-    return [text for text, role in form.roles.items() if role == _STOP]
 
 
 def merged(events: list[OutputEvent]) -> list[OutputEvent]:

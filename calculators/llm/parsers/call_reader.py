@@ -689,7 +689,12 @@ class CallReader:
             key = key.strip().strip("'\"")
             if form.is_quoted and "&" in key:
                 key = html.unescape(key)
-            yield from self._value_of(call, key, form, closing)
+            chosen = form
+            for other in self.form.arguments:
+                is_like = other.begin == form.begin and other is not form
+                if is_like and (yield from text.begins(other.rest[0].atoms)):
+                    chosen = other
+            yield from self._value_of(call, key, chosen, closing)
             return True
         return False
 

@@ -13,13 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.output_parsers import merged
-from calculators.llm.parsers.registry import (
-    reasoning_parser,
-    reasoning_parser_names,
-    tool_parser,
-    tool_parser_names,
-)
+from calculators.llm.parsers.answer_reader import merged
+from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.registry import reasoning_parser
 from tests.calculators.llm.parsers.said import events_of, parsers, said
 from tests.example_counts import examples
 
@@ -44,9 +40,15 @@ PIECES = (
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
 
 TOOLS = {"f": {"type": "object", "properties": {"a": {"type": "string"}}}, "ord": {}}
-NAMES: list[tuple[str | None, str | None]] = [(name, None) for name in tool_parser_names()]
-NAMES += [(None, name) for name in reasoning_parser_names()]
-NAMES += [(name, name) for name in reasoning_parser_names() if name in tool_parser_names()]
+#: Forms of every kind; `test_declared_families` tries all of them.
+REASONING = ("qwen3", "gptoss", "gemma4", "onyx", "devstral", "kimi_k3")
+TOOL = (
+    *("hermes3", "llama3", "phi4", "mistral", "devstral", "qwen3coder", "gptoss", "lfm2", "gemma4"),
+    *("onyx", "minicpm5", "kimi_k2", "kimi_k3", "apertus", "glm45", "deepseek_v4", "pythonic"),
+)
+NAMES: list[tuple[str | None, str | None]] = [(name, None) for name in TOOL]
+NAMES += [(None, name) for name in REASONING]
+NAMES += [(name, name) for name in REASONING if name in TOOL]
 NAMES += [("hermes3", "qwen3")]
 
 every_parser = pytest.mark.parametrize(("tool", "reasoning"), NAMES)
@@ -83,7 +85,7 @@ def test_events_are_well_formed(tool: str | None, reasoning: str | None, text: s
         match event:
             case ToolCall(name, call_id):
                 assert name
-                assert call_id == ""
+                assert call_id == "" or tool in ("mistral", "devstral", "kimi_k2", "solar")
                 has_call = True
             case Arguments(part):
                 assert part
@@ -100,7 +102,8 @@ def test_text_without_any_tag_is_content(
     tool: str | None, reasoning: str | None, text: str
 ) -> None:
     text = text.replace("functools", "").replace("to", "")
-    assert "".join(said(events(tool, reasoning, iter([text])))[:1]) == text
+    # White space at the end may be before a call, or behind the end of the text.
+    assert "".join(said(events(tool, reasoning, iter([text])))[:1]).strip() == text.strip()
 
 
 #: Parsers that drop nothing but their tags and the punctuation of calls.
@@ -133,25 +136,27 @@ def test_no_word_is_lost_or_moved(
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("name", tool_parser_names())
+@pytest.mark.parametrize("name", TOOL)
 def test_a_tool_parser_needs_no_tools(name: str) -> None:
-    assert tool_parser(name)().feed("Hello") + tool_parser(name)({}).finish() == [Content("Hello")]
+    stream = parsers(name).start(tools=None)
+    assert [*stream.feed("Hello"), *stream.finish()] == [Content("Hello")]
 
 
-@pytest.mark.parametrize("name", reasoning_parser_names())
+@pytest.mark.parametrize("name", REASONING)
 def test_reasoning_may_be_begun_by_the_prompt(name: str) -> None:
-    parser = reasoning_parser(name)
-    result = said(events_of(parser(is_open=True), ["Hm.", parser.end_tag, "Hello"]))
+    chosen = OutputParsers(None, reasoning_parser(name))
+    (begin, *_), (end, *_) = chosen.reasoning_marks
+    result = said(events_of(chosen.start(tools=None, prompt=begin), ["Hm.", end, "Hello"]))
     assert result.reasoning == "Hm."
     # The end of the reasoning may belong to the header of what follows.
     assert result.content in ("Hello", "")
 
 
-@pytest.mark.parametrize("name", tool_parser_names())
+@pytest.mark.parametrize("name", TOOL)
 def test_a_call_may_have_the_longest_name_of_a_tool(name: str) -> None:
     tool = ("mcp__server__" + "a_long-name.1" * 12)[:128]
     text = (OPENINGS[name] + ENDINGS[name]).replace('name": "f', f'name": "{tool}')
-    for place in ("]f[", "=f>", ".f ", "[f(", ":f{", '"f">'):
+    for place in ("]f[", "=f>", ".f ", "[f(", ":f{", '"f">', ".f:", ">f\n", '"f" i', '{"f"'):
         text = text.replace(place, place.replace("f", tool, 1))
     result = said(events_of(parsers(name).start(tools={tool: {}}), text))
     assert [called for called, _ in result.calls] == [tool]
@@ -169,6 +174,13 @@ OPENINGS = {
     "gemma4": "<|tool_call>call:f{b:",
     "onyx": '<atem:function_calls><atem:invoke name="f"><atem:parameter name="b">',
     "minicpm5": '<function name="f"><param name="b">',
+    "kimi_k2": "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>",
+    "kimi_k3": '<|open|>call tool="f" index="1"<|sep|>'
+    '<|open|>argument key="b" type="number"<|sep|>',
+    "apertus": '<|tools_prefix|>[{"f": ',
+    "glm45": "<tool_call>f\n<arg_key>b</arg_key>\n<arg_value>",
+    "deepseek_v4": '<｜DSML｜invoke name="f"><｜DSML｜parameter name="b" string="false">',
+    "pythonic": "[f(b=",
 }
 ENDINGS = {
     "hermes3": "{}}</tool_call>",
@@ -182,6 +194,12 @@ ENDINGS = {
     "gemma4": "1}<tool_call|>",
     "onyx": "1</atem:parameter></atem:invoke></atem:function_calls>",
     "minicpm5": "1</param></function>",
+    "kimi_k2": "{}<|tool_call_end|>",
+    "kimi_k3": "1<|close|>argument<|sep|><|close|>call<|sep|>",
+    "apertus": "{}}]<|tools_suffix|>",
+    "glm45": "1</arg_value></tool_call>",
+    "deepseek_v4": "1</｜DSML｜parameter></｜DSML｜invoke>",
+    "pythonic": "1)]",
 }
 REPEATED = {
     "plain text": "a word or two ",
@@ -198,7 +216,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("repeated", REPEATED)
-@pytest.mark.parametrize("name", tool_parser_names())
+@pytest.mark.parametrize("name", TOOL)
 def test_time_is_linear_in_the_text(name: str, repeated: str) -> None:
     piece = REPEATED[repeated] or OPENINGS[name]
     if repeated == "an open string":
@@ -236,7 +254,7 @@ def collector_at_rest() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.mark.parametrize("name", tool_parser_names())
+@pytest.mark.parametrize("name", TOOL)
 def test_a_large_answer_may_arrive_in_one_piece(name: str) -> None:
     text = OPENINGS[name] + '{"a": "' + "some text " * 100_000 + '"}'
     started = time.process_time()

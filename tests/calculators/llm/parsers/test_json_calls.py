@@ -226,7 +226,9 @@ def test_mistral_models_write_calls_in_several_forms(parser: str, calls: str) ->
 
 
 def test_a_mistral_call_may_give_its_own_id() -> None:
-    (event, *_) = events_of(parsers("devstral").start(tools={}), ["[TOOL_CALLS]f[CALL_ID]aB3[ARGS]{}"])
+    (event, *_) = events_of(
+        parsers("devstral").start(tools={}), ["[TOOL_CALLS]f[CALL_ID]aB3[ARGS]{}"]
+    )
     assert event == ToolCall("f", "aB3")
 
 
