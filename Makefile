@@ -95,10 +95,11 @@ compiled: $(READY) ## compile the engine into build/compiled, and run the runtim
 soak: $(READY) ## clients that come and go at random: does a server keep anything?
 	$(BIN)/python -m tests.reliability.soak $(WORDS)
 
-fuzz: $(READY) ## random graphs on all drivers, and requests of every kind
+fuzz: $(READY) ## random graphs on all drivers, requests of every kind, calls of every family
 	$(BIN)/python -m tests.fuzz_graphs $(WORDS)
 	$(BIN)/python -m tests.api_fuzz
 	$(BIN)/python -m tests.api_fuzz.generators
+	$(BIN)/python -m tests.calculators.llm.grammars.many_calls
 
 agents: $(READY) ## coding agents of npm, unmodified, against a server with a scripted model
 	$(BIN)/python -m tests.coding_agents $(WORDS)

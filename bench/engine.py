@@ -230,10 +230,10 @@ def grammar_of_calls(chance: random.Random, number: int) -> Grammar:
         f"kind{number}": {"enum": [f"a{number}", f"b{number}"]},
     }
     schema = {"type": "object", "properties": properties, "required": list(properties)}
-    form = tool_parser("hermes3").call_form
+    form = tool_parser("hermes").calls
     assert form is not None
     tools = [Tool(f"f{place}", schema, "tools") for place in range(chance.randint(1, 3))]
-    return grammar_of(AnswerForm(json.dumps(calls(form, tools, only_one=False))))
+    return grammar_of(AnswerForm(json.dumps(calls(form, tools))))
 
 
 def answer_all(requests: int, at_once: int, kernels: int, *, has_tools: bool) -> None:

@@ -33,8 +33,8 @@ from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
+from calculators.llm.parsers.families import Calls
 from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.parser import CallForm
 from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.checked_request import TRUNCATES, CheckedRequest, PromptTruncation
 from calculators.llm.requests.completions_request import ChatRequest, CompletionRequest
@@ -71,7 +71,7 @@ class Prompts(Protocol):
         *,
         continues: bool = False,
         will_be_cut: bool = False,
-        call_form: CallForm | None = None,
+        calls: Calls | None = None,
     ) -> Prompt: ...
 
     async def encode(
@@ -160,14 +160,14 @@ class ModelProfile:
 
     Attributes:
         parsers: the parsers of tool calls and reasoning.
-        call_form: the form of calls, for a template that knows no tools; else None.
+        calls: the form of calls, for a template that knows no tools; else None.
         guides_tools: the grammar of a request with tools follows the tools' schemas.
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
     """
 
     parsers: OutputParsers = _NO_PARSERS
-    call_form: CallForm | None = None
+    calls: Calls | None = None
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None
@@ -202,7 +202,7 @@ class LlmServable:
         self._adapters = frozenset(profile.adapters)
         self.parsers = profile.parsers
         #: Sent with every chat if the template knows no tools.
-        self._call_form = profile.call_form
+        self._calls = profile.calls
         self._choices = ChoiceFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
@@ -441,7 +441,7 @@ class LlmServable:
             template_kwargs=template.all_values,
             continues=template.continues,
             will_be_cut=will_be_cut,
-            call_form=self._call_form,
+            calls=self._calls,
         )
         return self._with_images(chat, messages, images) if images else chat(messages)
 
@@ -577,9 +577,10 @@ class LlmServable:
             tools,
             tool_parser=self.parsers.tool,
             reasoning_parser=self.parsers.reasoning if is_chat else None,
-            reasoning_is_open=is_chat and self.parsers.reasoning_is_open(prompt),
             guides_tools=self.guides_tools,
             parallel=not isinstance(request, ChatRequest) or request.parallel_tool_calls,
+            prompt=prompt,
+            call_count=_calls_in(request) if isinstance(request, ChatRequest) else 0,
         )
         if form is None:
             for text in tools.grammars.values():
@@ -591,6 +592,10 @@ class LlmServable:
         return msgspec.structs.replace(
             settings, grammar=await self.model.processes.grammars.check(form, param)
         )
+
+
+def _calls_in(request: ChatRequest) -> int:
+    return sum(len(message.get("tool_calls") or ()) for message in request.messages)
 
 
 def _check_pixels(parts: Sequence[Add]) -> None:

@@ -22,7 +22,7 @@ from calculators.llm.model_files import read_model_length
 from calculators.llm.model_source import find_source
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
-from calculators.llm.parsers.output_parsers import OutputParsers, written_form
+from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import NO_PARSER, UnknownParser, reasoning_parser, tool_parser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import PromptReady
@@ -154,8 +154,8 @@ def make_servable(
     engine = options.engine
     ready, prompts_ready = model.engine_ready, model.prompts_ready
     parsers = _parsers(options, prompts_ready, name)
-    call_form = None if prompts_ready.knows_tools else written_form(parsers.tool)
-    if call_form is not None:
+    calls = None if prompts_ready.knows_tools else parsers.calls
+    if calls is not None:
         log.info("%s: the chat template knows no tools: requests have them in a message", name)
     elif not prompts_ready.knows_tools:
         log.warning(
@@ -168,7 +168,7 @@ def make_servable(
         model,
         ModelProfile(
             parsers=parsers,
-            call_form=call_form,
+            calls=calls,
             guides_tools=options.enable_tool_guided_generation,
             adapters=[adapter.name for adapter in engine.adapters],
             fingerprint=_fingerprint(ready, options),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from calculators.language.events import (
     new_call_id,
 )
 from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
-from calculators.llm.parsers.registry import UnknownParser, reasoning_parser, tool_parser
+from calculators.llm.parsers.registry import (
+    UnknownParser,
+    parser_problem,
+    reasoning_parser,
+    reasoning_parser_names,
+    tool_parser,
+    tool_parser_names,
+)
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools
 from servers.cli.messages import CommandFailed, JsonLines, json_lines_output
@@ -27,6 +35,8 @@ from servers.cli.messages import CommandFailed, JsonLines, json_lines_output
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
+    if args.jsonl:
+        return _parse_answers(args)
     stream = _parsers(args.tool_parser, args.reasoning_parser).start(
         tools={} if args.tools is None else _read_tools(Path(args.tools)) or None,
         prompt="" if args.prompt is None else _read_text(Path(args.prompt)),
@@ -48,6 +58,82 @@ def _parsers(tool: str, reasoning: str) -> OutputParsers:
         )
     except UnknownParser as error:
         raise CommandFailed(str(error), status=2) from error
+
+
+# Answers as lines ---------------------------------------------------------------------------------
+
+
+class _WrongLine(ValueError):
+    """A line that is no answer of a family that is known."""
+
+
+def _parse_answers(args: argparse.Namespace) -> int:
+    """Print the meaning of each answer, or what is wrong with its line."""
+    failed = 0
+    parsers = _parsers_of(args)
+    with json_lines_output() as output:
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            if not line.strip():
+                continue
+            try:
+                output.write(_parsed(_answer(line), parsers))
+            except (_WrongLine, UnknownParser) as error:
+                failed += 1
+                output.write({"error": f"line {number}: {error}"})
+    return 1 if failed else 0
+
+
+def _parsers_of(args: argparse.Namespace) -> Callable[[str], OutputParsers]:
+    """Return the function from the name of a family to its parsers; "": those of the arguments."""
+    own = _parsers(args.tool_parser, args.reasoning_parser)
+
+    @lru_cache(maxsize=256)
+    def parsers(family: str) -> OutputParsers:
+        tools, thoughts = tool_parser_names(), reasoning_parser_names()
+        if not family:
+            return own
+        if family not in tools and family not in thoughts:
+            names = dict.fromkeys((*tools, *thoughts))
+            raise UnknownParser(f'"family": {parser_problem(family, [*names])}')
+        return OutputParsers(
+            tool_parser(family) if family in tools else None,
+            reasoning_parser(family) if family in thoughts else None,
+        )
+
+    return parsers
+
+
+def _answer(line: bytes) -> dict[str, Any]:
+    """Return the members of a line.
+
+    Raises:
+        _WrongLine: a member is missing or of another type.
+    """
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _WrongLine(f"not JSON: {error}") from None
+    if not isinstance(answer, dict):
+        raise _WrongLine("expected an object")
+    if not isinstance(answer.get("model_output"), str):
+        raise _WrongLine('"model_output": expected a string')
+    for name in ("family", "rendered_prompt", "finish_reason"):
+        if not isinstance(answer.get(name), str | None):
+            raise _WrongLine(f'"{name}": expected a string')
+    tools = answer.get("tools_schemas")
+    if tools is not None and not (
+        isinstance(tools, dict) and all(isinstance(each, dict) for each in tools.values())
+    ):
+        raise _WrongLine('"tools_schemas": expected an object of schemas by the tool\'s name')
+    return answer
+
+
+def _parsed(answer: dict[str, Any], parsers: Callable[[str], OutputParsers]) -> dict[str, Any]:
+    tools = answer.get("tools_schemas")
+    stream = parsers(answer.get("family") or "").start(
+        tools={} if tools is None else tools or None, prompt=answer.get("rendered_prompt") or ""
+    )
+    return _message([*stream.feed(answer["model_output"]), *stream.finish()])
 
 
 # In -----------------------------------------------------------------------------------------------
@@ -104,21 +190,21 @@ def _chunks(lines: Iterable[bytes]) -> Iterator[str]:
 def _message(events: Iterable[OutputEvent]) -> dict[str, Any]:
     said: list[str] = []
     thought: list[str] = []
-    calls: list[tuple[str, list[str]]] = []
+    calls: list[dict[str, str]] = []
     for event in events:
         match event:
             case Content(text):
                 said.append(text)
             case Reasoning(text):
                 thought.append(text)
-            case ToolCall(name):
-                calls.append((name, []))
+            case ToolCall(name, call_id):
+                calls.append({"id": call_id or new_call_id(), "name": name, "arguments": ""})
             case Arguments(text):
-                calls[-1][1].append(text)
+                calls[-1]["arguments"] += text
     return {
         "content": "".join(said),
         "reasoning_content": "".join(thought),
-        "tool_calls": [{"name": name, "arguments": "".join(parts)} for name, parts in calls],
+        "tool_calls": calls,
     }
 
 
@@ -144,20 +230,20 @@ class _Deltas:
                     delta["content"] = delta.get("content", "") + text
                 case Reasoning(text):
                     delta["reasoning_content"] = delta.get("reasoning_content", "") + text
-                case ToolCall(name):
-                    delta.setdefault("tool_calls", []).append(self._begun(name))
+                case ToolCall(name, call_id):
+                    delta.setdefault("tool_calls", []).append(self._begun(name, call_id))
                 case Arguments(text):
                     function = self._function(delta)
                     function["arguments"] = function.get("arguments", "") + text
         order = ("content", "reasoning_content", "tool_calls")
         return {key: delta[key] for key in order if key in delta} or None
 
-    def _begun(self, name: str) -> dict[str, Any]:
+    def _begun(self, name: str, call_id: str) -> dict[str, Any]:
         index = self._calls
         self._calls += 1
         return {
             "index": index,
-            "id": new_call_id(),
+            "id": call_id or new_call_id(),
             "type": "function",
             "function": {"name": name},
         }

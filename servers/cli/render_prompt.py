@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from calculators.images.media.tags import with_tags
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.parsers.registry import UnknownParser
-from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, calls_of
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.requests.completions_request import parse_chat_request
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -49,7 +49,7 @@ def execute(args: argparse.Namespace) -> int:
             tools=chat.tools.items or None,
             template_kwargs=chat.template.all_values,
             continues=chat.template.continues,
-            call_form=call_form_of(tool_parser or renderer.tool_parser),
+            calls=calls_of(tool_parser or renderer.tool_parser),
         ).encode()
     except (GraphError, UnknownParser) as error:
         raise CommandFailed(str(error)) from error

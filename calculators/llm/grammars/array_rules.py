@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from calculators.llm.grammars import json_text
+from calculators.llm.grammars.notation import JSON, Notation
 from calculators.llm.grammars.rules import Rules
 from calculators.llm.grammars.schema_document import Located, NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import SchemaPart
@@ -26,7 +26,7 @@ MAX_DIFFERENT: Final = 256
 _MAX_COUNTING: Final = 4_000
 
 
-def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
+def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart], notation: Notation = JSON) -> str:
     """Add the rule of the arrays that some parts allow; return its name.
 
     Raises:
@@ -38,6 +38,9 @@ def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     if high is not None and high > MAX_ITEMS:
         high = None
     first, further = _items(parts)
+    if notation.tag and first:
+        # What elements are at some place no parser looks up.
+        notation = JSON
     least, held, most, refused = _contained(builder, parts)
     for number in range(least if most is None else max(least, most)):
         if number == len(first):
@@ -55,7 +58,7 @@ def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     if high is not None:
         first = first[:high]
     if any(part.schema.get("uniqueItems") is True for part in parts) and (high is None or high > 1):
-        made = _different(builder, first, further, low, high)
+        made = _different(builder, first, further, low, high, notation)
         if made is not None:
             return made
         place = next(part.place for part in parts if part.schema.get("uniqueItems") is True)
@@ -63,7 +66,7 @@ def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     rules: list[str] = []
     for number, schemas in enumerate(first):
         try:
-            rules.append(builder.value(schemas))
+            rules.append(builder.value(schemas, notation.of_item()))
         except NoValueError:
             # The array ends before.
             if low > number:
@@ -73,12 +76,12 @@ def array_rule(builder: SchemaRules, parts: Sequence[SchemaPart]) -> str:
     rest = None
     if high is None or high > len(rules):
         try:
-            rest = builder.value(further)
+            rest = builder.value(further, notation.of_item())
         except NoValueError:
             high = len(rules)
             if low > high:
                 raise
-    return _array(builder.rules, rules, rest, low, high)
+    return _array(builder.rules, rules, rest, low, high, notation)
 
 
 def _items(parts: Sequence[SchemaPart]) -> tuple[list[list[Located]], list[Located]]:
@@ -159,33 +162,34 @@ def _different(
     further: Sequence[Located],
     low: int,
     high: int | None,
+    notation: Notation,
 ) -> str | None:
     """Add the rule of arrays in which no value comes twice; None: the values are not listed."""
     if first:
         return None
-    texts = builder.listed_values(further)
+    texts = builder.listed_values(further, notation.of_item())
     if texts is None or len(texts) > MAX_DIFFERENT:
         return None
     most = len(texts) if high is None else min(high, len(texts))
     if low > most:
         raise NoValueError(further[0][1] if further else "", "it has fewer values than minItems")
     rules = builder.rules
-    space = rules.add_expression(json_text.SPACE)
-    end = rules.add(f'{space} "]"')
-    branches = ['"[" "]"'] if low == 0 else []
+    comma, end = notation.next(rules), notation.end(rules, "array")
+    branches = [notation.empty("array")] if low == 0 else []
     if most == 0:
-        return rules.add('"[" "]"')
+        return rules.add(notation.empty("array"))
     if (low > 1 or most < len(texts)) and len(texts) * most > _MAX_COUNTING:
         return None
     if len(texts) <= MAX_IN_ANY_ORDER:
-        rest = _any_order(rules, texts, end, space, low, most)
+        rest = _any_order(rules, texts, end, comma, low, most)
     else:
-        rest = _in_order(rules, texts, end, space, low, most)
-    return rules.add(" | ".join([*branches, f'"[" {space} {rest}']))
+        rest = _in_order(rules, texts, end, comma, low, most)
+    branches.append(f"{notation.begin(rules, 'array')} {rest}")
+    return rules.add(" | ".join(branches))
 
 
 def _any_order(
-    rules: Rules, texts: Sequence[str], end: str, space: str, low: int, most: int
+    rules: Rules, texts: Sequence[str], end: str, comma: str, low: int, most: int
 ) -> str:
     """Add the rule of the items after the first bracket: one rule for each set of those left."""
     after: dict[frozenset[int], str] = {}
@@ -199,12 +203,12 @@ def _any_order(
             left = every - set(chosen)
             branches = [end] if size >= low else []
             if size < most:
-                branches.append(f'"," {space} {rules.add(items(left))}')
+                branches.append(f"{comma} {rules.add(items(left))}")
             after[left] = rules.add(" | ".join(branches))
     return rules.add(items(every))
 
 
-def _in_order(rules: Rules, texts: Sequence[str], end: str, space: str, low: int, most: int) -> str:
+def _in_order(rules: Rules, texts: Sequence[str], end: str, comma: str, low: int, most: int) -> str:
     """Add the rule of the items after the first bracket, in the order of the list."""
     bounded = low > 1 or most < len(texts)
     known: dict[tuple[int, int], str] = {}
@@ -215,7 +219,7 @@ def _in_order(rules: Rules, texts: Sequence[str], end: str, space: str, low: int
             known[key] = name = rules.reserve()
             branches = [end] if size >= low else []
             if size < most and place < len(texts):
-                branches.append(f'"," {space} {items(place, size)}')
+                branches.append(f"{comma} {items(place, size)}")
             rules.define(name, " | ".join(branches) or name)
         return known[key]
 
@@ -237,7 +241,12 @@ def _in_order(rules: Rules, texts: Sequence[str], end: str, space: str, low: int
 
 
 def _array(
-    rules: Rules, first: Sequence[str], further: str | None, low: int, high: int | None
+    rules: Rules,
+    first: Sequence[str],
+    further: str | None,
+    low: int,
+    high: int | None,
+    notation: Notation,
 ) -> str:
     """Add the rule of arrays of ``low`` to ``high`` items; return its name.
 
@@ -246,14 +255,13 @@ def _array(
         further: the rule of every item after these; None: there are none.
         high: None is without end.
     """
-    space = rules.add_expression(json_text.SPACE)
-    end = rules.add(f'{space} "]"')
+    comma, end = notation.next(rules), notation.end(rules, "array")
     head = list(first)
     if further is not None and not head and high != 0:
         head = [further]
     rest = end
     if further is not None and high != len(head):
-        step = rules.add(f'"," {space} {further}')
+        step = rules.add(f"{comma} {further}")
         if high is None:
             rest = rules.reserve()
             rules.define(rest, f"{end} | {step} {rest}")
@@ -261,7 +269,7 @@ def _array(
         else:
             rest = rules.counted(step, max(low - len(head), 0), high - len(head), end)
     for item in reversed(head[1:]):
-        rest = rules.add(f'"," {space} {item} {rest}')
-    branches = ['"[" "]"'] if not head or (low == 0 and not first) else []
-    branches += [f'"[" {space} {head[0]} {rest}'] if head else []
+        rest = rules.add(f"{comma} {item} {rest}")
+    branches = [notation.empty("array")] if not head or (low == 0 and not first) else []
+    branches += [f"{notation.begin(rules, 'array')} {head[0]} {rest}"] if head else []
     return rules.add(" | ".join(branches))

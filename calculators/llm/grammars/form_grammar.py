@@ -9,25 +9,28 @@ space that models write before an answer may belong to the form.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from calculators.kit.requests import fields
-from calculators.llm.grammars import formats
-from calculators.llm.grammars.automaton import (
-    Automaton,
-    NoTextError,
-    TooComplex,
-    make_automaton,
-    smallest,
-)
+import msgspec
+
+from calculators.language.generation_request import TextGrammar
+from calculators.llm.grammars.automaton import NoTextError, TooComplex, make_automaton, smallest
 from calculators.llm.grammars.ebnf import GrammarError, parse_ebnf
-from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import NO_SPECIAL_LETTERS, AnswerForm, Grammar, SpecialLetters
 from calculators.llm.grammars.lark import parse_lark
 from calculators.llm.grammars.lark_reader import UnsupportedGrammar
+from calculators.llm.grammars.notation import (
+    JSON,
+    Notation,
+    arguments_notation,
+    frame_of,
+    object_begin,
+)
+from calculators.llm.grammars.object_rules import object_of
+from calculators.llm.grammars.raw_text import RawStrings, dispatch
 from calculators.llm.grammars.regular_expression import (
-    ANY_TEXT,
     LAST,
     Alternation,
     Both,
@@ -35,13 +38,11 @@ from calculators.llm.grammars.regular_expression import (
     CharClass,
     Concatenation,
     Node,
-    Not,
     RegexError,
     Repeat,
     UnsupportedRegex,
     parse_regex,
     parse_token,
-    text_node,
 )
 from calculators.llm.grammars.rules import (
     GrammarTooLarge,
@@ -50,9 +51,10 @@ from calculators.llm.grammars.rules import (
     letters,
     literal,
 )
-from calculators.llm.grammars.schema_document import Located, References, SchemaError, check_schema
+from calculators.llm.grammars.schema_document import SchemaError, check_schema
 from calculators.llm.grammars.schema_rules import SchemaRules
-from calculators.llm.parsers.parser import ParameterForm
+from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.pattern import marks, segments
 
 #: Letters that models write between their reasoning and an answer.
 _SPACES: Final = tuple(map(ord, "\t\n\r "))
@@ -132,139 +134,10 @@ def _start(node: Node, known: dict[int, Start]) -> Start:
     return found
 
 
-#: Optional parameters of one tool: without a required one the format grows with their square.
-_MAX_OPTIONAL: Final = 32
-_MAX_PARTS: Final = 64
-#: Keywords of an object that have no place where parameters are written one by one.
-_WITHOUT_PLACE: Final = (
-    "anyOf", "oneOf", "not", "if", "dependentRequired", "dependentSchemas", "dependencies",
-    "patternProperties", "propertyNames", "minProperties", "maxProperties",
-)  # fmt: skip
-
-
-def parameters(
-    form: ParameterForm,
-    schema: Mapping[str, Any],
-    path: str,
-    leave_out: Callable[[str, str], None],
-    *,
-    is_strict: bool = False,
-) -> Format:
-    """Return the format of all required parameters, followed by any of the optional ones.
-
-    Args:
-        leave_out: called with the place of a keyword that is not enforced, and the reason.
-
-    Raises:
-        SchemaError: the schema does not describe parameters.
-    """
-    properties, required = _properties(schema, leave_out)
-    optional = [name for name in properties if name not in required]
-    if len(optional) > _MAX_OPTIONAL:
-        leave_out("", f"more than {_MAX_OPTIONAL} optional parameters cannot be written")
-        optional = optional[:_MAX_OPTIONAL]
-    written = {
-        name: _parameter(form, name, inner, schema, path + place, is_strict)
-        for name, (inner, place) in properties.items()
-    }
-    between = [formats.const(form.separator)] if form.separator else []
-    if not between or required:
-        elements: list[Format] = []
-        for name in required:
-            elements += [*(between if elements else ()), written[name]]
-        elements += [_maybe(formats.sequence(*between, written[name])) for name in optional]
-        return formats.sequence(*elements) if elements else _nothing()
-    # Nothing is required, so any parameter may be the first.
-    starts = [
-        formats.sequence(
-            written[name],
-            *(_maybe(formats.sequence(*between, written[other])) for other in optional[i + 1 :]),
-        )
-        for i, name in enumerate(optional)
-    ]
-    return formats.one_of(*starts, _nothing())
-
-
-def _properties(
-    schema: Mapping[str, Any], leave_out: Callable[[str, str], None]
-) -> tuple[dict[str, Located], dict[str, None]]:
-    """Return the schemas of the parameters, and the names of the required ones."""
-    properties: dict[str, Located] = {}
-    required: dict[str, None] = {}
-    for part, place in _parts(schema):
-        for name in _WITHOUT_PLACE:
-            if name in part:
-                leave_out(f"{place}.{name}", "this model writes parameters one by one")
-        for name, inner in (part.get("properties") or {}).items():
-            where = f"{place}.properties.{name}"
-            known = properties.get(name)
-            properties[name] = (inner if known is None else {"allOf": [known[0], inner]}, where)
-        required.update(dict.fromkeys(part.get("required") or ()))
-        for name in required:
-            properties.setdefault(name, (True, f"{place}.required"))
-    for name, (_, place) in list(properties.items()):
-        if not name or not all(letter.isalnum() or letter in "_.-" for letter in name):
-            if name in required:
-                raise SchemaError(place, f"{fields.describe(name)} cannot be written in a call")
-            leave_out(place, "the name cannot be written in a call")
-            del properties[name]
-    return properties, required
-
-
-def _parts(schema: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
-    """Return a schema with all that ``$ref`` and ``allOf`` add to it."""
-    references = References(schema)
-    found: list[tuple[Mapping[str, Any], str]] = []
-    waiting: list[Located] = [(schema, "")]
-    while waiting and len(found) < _MAX_PARTS:
-        part, place = waiting.pop(0)
-        if not isinstance(part, Mapping):
-            continue
-        found.append((part, place))
-        if "$ref" in part:
-            where = f"{place}.$ref"
-            waiting.append((references.target(part, part["$ref"], where), where))
-        waiting += ((each, f"{place}.allOf[{i}]") for i, each in enumerate(part.get("allOf") or ()))
-    return found
-
-
-def _parameter(
-    form: ParameterForm,
-    name: str,
-    schema: Any,
-    root: Mapping[str, Any],
-    path: str,
-    is_strict: bool,
-) -> Format:
-    begin = form.begin.replace("NAME", name)
-    if form.text_end and _is_plain_text(schema):
-        return formats.tag(begin + form.text_begin, formats.any_text(), form.text_end)
-    if isinstance(schema, dict):
-        # References start at the root of the tool's schema.
-        schema = {**{key: root[key] for key in ("$defs", "definitions") if key in root}, **schema}
-    return formats.tag(begin, formats.json_schema(schema, path, is_strict=is_strict), form.end)
-
-
-def _is_plain_text(schema: Any) -> bool:
-    """Return True if the value may be any string. Strings with constraints are written as JSON."""
-    limits = ("enum", "const", "pattern", "format", "minLength", "maxLength", "anyOf", "$ref")
-    return (
-        isinstance(schema, dict)
-        and schema.get("type") == "string"
-        and not any(name in schema for name in (*limits, "oneOf", "allOf"))
-    )
-
-
-def _maybe(part: Format) -> Format:
-    return formats.one_of(part, _nothing())
-
-
-def _nothing() -> Format:
-    return formats.regex("")
-
-
 #: The white space that a model writes between its reasoning and what follows.
 _TURN: Final = "[ \\n]{0,4}"
+#: The ids of calls that a model makes up: many templates refuse others (Mistral).
+_ID: Final = parse_regex("[0-9A-Za-z]{9}")
 #: Characters of the place in an error.
 _LONGEST_PATH: Final = 200
 
@@ -308,7 +181,7 @@ def form_grammar(form: AnswerForm, special: SpecialLetters = NO_SPECIAL_LETTERS)
         rules = conversion.rules
         root = made.rule
         # The library knows one end token, and many models have several (decision 0088).
-        if special.ends and part["type"] != "triggered_tags":
+        if special.ends and not (part["type"] == "triggered_tags" or part.get("is_free")):
             ends = tuple((ord(end), ord(end)) for end in sorted(special.ends))
             may_end = rules.add(f'"" | {letters(ends)}')
             root = rules.add(f"{root} {may_end}")
@@ -346,7 +219,7 @@ class _Conversion:
         self.rules = Rules()
         self.notices: dict[Notice, None] = {}
         self.has_spaced_rest = False
-        self._special = special
+        self.special = special
         #: A form with optional reasoning has its leaves twice.
         self._leaves: dict[str, _Made] = {}
 
@@ -357,18 +230,14 @@ class _Conversion:
             FormError: a part has no grammar.
         """
         match part["type"]:
-            case "arguments":
-                return self.convert(self._arguments(part))
-            case "text_argument":
-                return self._text_argument(part)
             case "sequence":
                 return self._sequence(part["elements"])
             case "const_string":
-                return self._text(part["value"])
+                return self.text(part["value"])
             case "tag":
                 return self._tag(part)
             case "or":
-                return self._one_of([self.convert(each) for each in part["elements"]])
+                return self.one_of([self.convert(each) for each in part["elements"]])
             case "tags_with_separator":
                 return self._tags(part)
             case "triggered_tags":
@@ -385,11 +254,11 @@ class _Conversion:
             leaf = self._leaves[key] = _LEAVES[part["type"]](self, part)
         return leaf
 
-    def _text(self, text: str) -> _Made:
+    def text(self, text: str) -> _Made:
         """Add the rule of a text of the frame, in which special tokens are themselves."""
         if any(ord(letter) > LAST for letter in text):
             raise FormError("", "a text of it has a letter that no answer has")
-        return _Made(self.rules.add(literal(self._special.written(text))), start_of_text(text))
+        return _Made(self.rules.add(literal(self.special.written(text))), start_of_text(text))
 
     def _sequence(self, elements: Sequence[dict[str, Any]], ends: Sequence[str] = ()) -> _Made:
         """Add the rule of one after the other; ``ends`` are the texts that end the last."""
@@ -420,7 +289,7 @@ class _Conversion:
             case "sequence":
                 return self._sequence(part["elements"], ends)
             case _:
-                content, end = self.convert(part), self._one_of([*map(self._text, ends)])
+                content, end = self.convert(part), self.one_of([*map(self.text, ends)])
                 rule = self.rules.add(f"{content.rule} {end.rule}")
                 return _Made(rule, content.start.before(end.start))
 
@@ -430,10 +299,10 @@ class _Conversion:
         content = self._ended(part["content"], ends)
         if not part["begin"]:
             return content
-        begin = self._text(part["begin"])
+        begin = self.text(part["begin"])
         return _Made(self.rules.add(f"{begin.rule} {content.rule}"), begin.start)
 
-    def _one_of(self, made: Sequence[_Made]) -> _Made:
+    def one_of(self, made: Sequence[_Made]) -> _Made:
         start = Start(
             is_spaced=any(each.start.is_spaced for each in made),
             may_be_empty=any(each.start.may_be_empty for each in made),
@@ -442,10 +311,10 @@ class _Conversion:
         return _Made(self.rules.add(" | ".join(rules)), start)
 
     def _tags(self, part: dict[str, Any]) -> _Made:
-        tag = self._one_of([self.convert(each) for each in part["tags"]])
+        tag = self.one_of([self.convert(each) for each in part["tags"]])
         rule = tag.rule
         if not part.get("stop_after_first"):
-            separator = self._text(part["separator"]).rule
+            separator = self.text(part["separator"]).rule
             more = self.rules.reserve()
             self.rules.define(more, f'"" | {separator} {rule} {more}')
             rule = self.rules.add(f"{rule} {more}")
@@ -455,7 +324,7 @@ class _Conversion:
 
     def _triggered(self, part: dict[str, Any], ends: Sequence[str]) -> _Made:
         """Add the rule of any text, in which a tag follows where its trigger is written."""
-        pairs: list[str] = []
+        pairs: list[tuple[str, str]] = []
         for trigger in part["triggers"]:
             # Of the tag's beginning the trigger is written by then.
             tags = [
@@ -464,12 +333,13 @@ class _Conversion:
                 if tag["begin"].startswith(trigger)
             ]
             if tags:
-                text = literal(self._special.written(trigger))
-                pairs.append(f"({text}, {self._one_of(tags).rule})")
+                pairs.append((self.special.written(trigger), self.one_of(tags).rule))
         loops = not part.get("stop_after_first")
-        rule = self._dispatch(pairs, ends, part.get("excludes", ()), loops=loops)
+        ends = [*map(self.special.written, ends)]
+        excludes = part.get("excludes", ())
+        rule = dispatch(self.rules, pairs, ends, excludes, loops=loops)
         if part.get("at_least_one"):
-            first = self._one_of([self.convert(tag) for tag in part["tags"]]).rule
+            first = self.one_of([self.convert(tag) for tag in part["tags"]]).rule
             rule = self.rules.add(f"{first} {rule}" if loops else first)
         # White space before the tags is a part of the text.
         return _Made(rule, ANY_START)
@@ -480,85 +350,34 @@ class _Conversion:
             name = self.rules.reserve()
             self.rules.define(name, f'"" | {letters(((0, LAST),))} {name}')
             return _Made(name, ANY_START)
-        written = "".join(map(self._special.written, ends))
-        special = (each for each in self._special.letters.values() if each not in written)
-        return _Made(self._dispatch([], ends, [*excludes, *special], loops=True), ANY_START)
+        ends = [*map(self.special.written, ends)]
+        excludes = [*excludes, *self.special.others("".join(ends))]
+        return _Made(dispatch(self.rules, (), ends, excludes, loops=True), ANY_START)
 
-    def _dispatch(
-        self, pairs: Sequence[str], ends: Sequence[str], excludes: Iterable[str], *, loops: bool
-    ) -> str:
-        """Add the library's rule of any text."""
-        arguments = [
-            *pairs,
-            f"stop_eos={'false' if ends else 'true'}",
-            f"stop_str=({', '.join(literal(self._special.written(end)) for end in ends)})",
-            f"loop_after_dispatch={'true' if loops else 'false'}",
-        ]
-        # The library heeds them only in a text that goes on after the tags.
-        refused = ", ".join(map(literal, excludes)) if loops else ""
-        return self.rules.add(f"TagDispatch({', '.join([*arguments, f'excludes=({refused})'])})")
-
-    def _arguments(self, part: dict[str, Any]) -> dict[str, Any]:
-        path, is_strict = part["path"], part.get("strict", False)
-
-        def leave_out(place: str, why: str) -> None:
-            if is_strict:
-                raise SchemaError(place, why)
-            self.notices[Notice(_located(path, place), why)] = None
-
-        try:
-            check_schema(part["json_schema"])
-            return parameters(
-                ParameterForm(**part["form"]),
-                part["json_schema"],
-                path,
-                leave_out,
-                is_strict=is_strict,
-            )
-        except SchemaError as error:
-            raise FormError(_located(path, error.place), str(error)) from None
-
-    def _text_argument(self, part: dict[str, Any]) -> _Made:
-        """Add the rule of the arguments whose one text follows a grammar."""
-        form = None if part["form"] is None else ParameterForm(**part["form"])
-        # The text cannot have the mark that ends it.
-        mark = "" if form is None else form.text_end
-        try:
-            automaton = _text_language(part["syntax"], part["definition"], mark)
-        except (UnsupportedGrammar, UnsupportedRegex, TooComplex) as error:
-            self.notices[Notice(part["path"], str(error))] = None
-            return self.convert(part["any"])
-        except RecursionError:
-            raise FormError(part["path"], "it is nested too deeply") from None
-        except (GrammarError, RegexError) as error:
-            raise FormError(part["path"], f"not a grammar ({part['syntax']}): {error}") from None
-        except NoTextError:
-            raise FormError(part["path"], "no text fits the grammar") from None
-        rules = self.rules
-        if form is None:
-            name = f'"{part["name"]}"'
-            begin = rules.add_expression(parse_token(rf"\{{\n?[ ]{{0,4}}{name}[ ]?:[ ]?"))
-            end = rules.add_expression(parse_token(r"\n?[ ]?\}"))
-            return _Made(rules.add(f"{begin} {rules.add_string(automaton)} {end}"), VALUE_START)
-        begin = self._text(form.begin.replace("NAME", part["name"]) + form.text_begin).rule
-        content = rules.add_automaton(automaton) if mark else rules.add_string(automaton)
-        end = self._text(mark or form.end).rule
-        return _Made(rules.add(f"{begin} {content} {end}"), VALUE_START)
+    def calls(self, part: Format) -> _Made:
+        """Add the rules of calls of tools."""
+        return _Calls(self, part).made()
 
     def schema(self, part: Format) -> _Made:
         """Add the rules of a JSON schema."""
-        path = part["path"]
+        strict = part.get("strict", False)
+        return _Made(self.values(part["json_schema"], part["path"], strict), VALUE_START)
+
+    def values(self, schema: Any, path: str, is_strict: bool, notation: Notation = JSON) -> str:
+        """Add the rule of the values that a schema allows; return its name.
+
+        Raises:
+            FormError: the schema cannot be honoured.
+        """
         try:
-            check_schema(part["json_schema"])
-            builder = SchemaRules(
-                part["json_schema"], self.rules, is_strict=part.get("strict", False)
-            )
-            rule = builder.root()
+            check_schema(schema)
+            builder = SchemaRules(schema, self.rules, is_strict=is_strict, special=self.special)
+            rule = builder.root(notation)
         except SchemaError as error:
             raise FormError(_located(path, error.place), str(error)) from None
         for place, why in builder.notices.items():
             self.notices[Notice(_located(path, place), why)] = None
-        return _Made(rule, VALUE_START)
+        return rule
 
     def regex(self, part: Format) -> _Made:
         """Add the rules of a regular expression."""
@@ -585,12 +404,163 @@ class _Conversion:
             raise FormError(path, "it is nested too deeply") from None
 
 
-def _text_language(syntax: str, definition: str, mark: str) -> Automaton:
-    """Return the automaton of the texts of a grammar that do not have a mark; "": any."""
-    node = parse_lark(definition) if syntax == "lark" else parse_token(definition)
-    if mark:
-        node = Both(node, Not(Concatenation((ANY_TEXT, text_node(mark), ANY_TEXT))))
-    return smallest(make_automaton(node))
+#: Calls whose numbers are counted, of all tools together; of the others each number is allowed.
+_COUNTED_CALLS: Final = 64
+
+
+class _Calls:
+    """Adds the rules of calls of tools in the form that a declaration has."""
+
+    def __init__(self, conversion: _Conversion, part: Format) -> None:
+        self._to = conversion
+        self._rules = conversion.rules
+        self._form = form = msgspec.convert(part["form"], Calls)
+        self._tools = [msgspec.convert(tool, Tool) for tool in part["tools"]]
+        self._only_one = part["only_one"] or form.only_one
+        self._is_free, self._number = part["is_free"], part["number"]
+        self._opening, call, self._closing = frame_of(form)
+        self._segments = segments(call)
+        self._is_counted = any(segment.field == "n" for segment in self._segments)
+        #: The texts with which calls begin, and what follows: rules, and "" for the number.
+        self._calls = [self._call(tool) for tool in self._tools]
+
+    def made(self) -> _Made:
+        """Add the rules of calls, or of any text in which calls follow their mark."""
+        if self._is_free:
+            return self._free()
+        first = self._to.one_of([self._begun(each, 0) for each in self._calls])
+        opening, closing = self._to.text(self._opening), self._to.text(self._closing)
+        rule = self._rules.add(f"{opening.rule} {first.rule} {self._more(1)} {closing.rule}")
+        return _Made(rule, opening.start.before(first.start))
+
+    def _free(self) -> _Made:
+        tags: dict[str, list[str]] = {}
+        # A section is the end of the answer.
+        more = self._more(1) if self._closing else '""'
+        closing = self._to.text(self._closing).rule
+        for begin, rest in self._calls:
+            text = self._opening + begin
+            trigger = self._trigger() or text
+            begun = self._to.text(text[len(trigger) :]).rule
+            rule = self._rules.add(f"{begun} {self._numbered(rest, 0)} {more} {closing}")
+            tags.setdefault(self._to.special.written(trigger), []).append(rule)
+        pairs = [(text, self._rules.add(" | ".join(rules))) for text, rules in tags.items()]
+        loops = not (self._only_one or self._closing)
+        return _Made(dispatch(self._rules, pairs, (), (), loops=loops), ANY_START)
+
+    def _trigger(self) -> str:
+        """Return the text at which a call is certain; "": the beginning of each call."""
+        form = self._form
+        first = self._segments[0]
+        if form.is_bare:
+            return "" if first.field == "name" else f'{self._opening}{{"{form.name_key}": "'
+        mark = form.section[0] or first.literal
+        # A word alone is one that texts have too.
+        is_mark = any(letter in mark for letter in "<[|")
+        return mark.splitlines()[0].rstrip() if is_mark else self._opening
+
+    def _more(self, number: int) -> str:
+        """Add the rule of further calls after so many; return its name."""
+        if self._only_one:
+            return self._rules.add('""')
+        separator = self._to.text(self._form.separator).rule
+        loop = self._rules.reserve()
+        any_number = self._to.one_of([self._begun(each, None) for each in self._calls]).rule
+        self._rules.define(loop, f'"" | {separator} {any_number} {loop}')
+        if self._is_counted:
+            for place in range(max(1, _COUNTED_CALLS // len(self._calls)), number - 1, -1):
+                one = self._to.one_of([self._begun(each, place) for each in self._calls]).rule
+                loop = self._rules.add(f'"" | {separator} {one} {loop}')
+        return loop
+
+    def _begun(self, call: tuple[str, Sequence[str]], place: int | None) -> _Made:
+        begin = self._to.text(call[0])
+        rule = self._rules.add(f"{begin.rule} {self._numbered(call[1], place)}")
+        return _Made(rule, begin.start._replace(may_be_empty=False))
+
+    def _numbered(self, rest: Sequence[str], place: int | None) -> str:
+        """Return the rest of the call at some place among all; None is any."""
+        if place is None:
+            number = self._rules.add_expression(parse_regex("0|[1-9][0-9]{0,3}"))
+        else:
+            number = literal(str(self._number + place))
+        return self._rules.add(" ".join(each or number for each in rest) or '""')
+
+    def _call(self, tool: Tool) -> tuple[str, list[str]]:
+        parts: list[str | None] = []  # texts, and None for rules in their order
+        rules: list[str] = []
+
+        def add(text: str) -> None:
+            if parts and parts[-1] is not None:
+                parts[-1] += text
+            else:
+                parts.append(text)
+
+        for place, (field, text) in enumerate(self._segments):
+            match field:
+                case "":
+                    add(text)
+                case "name":
+                    add(tool.name)
+                case "object" | "keyed":
+                    add(object_begin(self._form, field, tool.name))
+                    rules.append(self._arguments("json", tool, ""))
+                    parts.append(None)
+                    add("}")
+                case "n" | "id":
+                    is_id = field == "id"
+                    rules.append(self._rules.add_expression(_ID) if is_id else "")
+                    parts.append(None)
+                case _:
+                    # Without a schema only the mark that follows ends these.
+                    is_any = tool.schema is None and field in ("args", "tree")
+                    after = self._segments[place + 1].literal if is_any else ""
+                    rules.append(self._arguments(field, tool, after))
+                    parts.append(None)
+                    if is_any:
+                        break
+        begin = parts.pop(0) if parts[0] is not None else ""
+        following = iter(rules)
+        rest = [next(following) if each is None else self._to.text(each).rule for each in parts]
+        return begin or "", rest
+
+    def _arguments(self, field: str, tool: Tool, after: str) -> str:
+        """Add the rule of the arguments of a tool; return its name."""
+        notation = arguments_notation(self._form, field, self._to.special)
+        if tool.text is not None:
+            made = self._text_argument(tool.text, notation)
+            if made is not None:
+                return made
+        if tool.schema is not None:
+            return self._to.values(tool.schema, tool.path, tool.is_strict, notation)
+        if not after:
+            return self._to.values({"type": "object"}, tool.path, False, notation)
+        # Any arguments: a text with all marks of the form, up to the one that follows.
+        own = self._to.special.written("".join(marks(self._form)))
+        end = self._to.special.written(after)
+        return dispatch(self._rules, (), (end,), self._to.special.others(own), loops=True)
+
+    def _text_argument(self, given: TextGrammar, notation: Notation) -> str | None:
+        """Add the rule of the arguments whose one text follows a grammar; None: it cannot."""
+        name, syntax, definition, path = given
+        inner = notation.of_member(name).of(("string",))
+        try:
+            node = parse_lark(definition) if syntax == "lark" else parse_token(definition)
+            automaton = smallest(make_automaton(node))
+            if inner.stop:
+                value = RawStrings(self._rules, inner, self._to.special).of_automaton(automaton)
+            else:
+                value = self._rules.add_string(automaton)
+        except (UnsupportedGrammar, UnsupportedRegex, TooComplex) as error:
+            self._to.notices[Notice(path, str(error))] = None
+            return None
+        except RecursionError:
+            raise FormError(path, "it is nested too deeply") from None
+        except (GrammarError, RegexError) as error:
+            raise FormError(path, f"not a grammar ({syntax}): {error}") from None
+        except NoTextError:
+            raise FormError(path, "no text fits the grammar") from None
+        return object_of(self._rules, name, value, notation)
 
 
 def _located(path: str, place: str) -> str:
@@ -599,6 +569,7 @@ def _located(path: str, place: str) -> str:
 
 
 _LEAVES: Final[dict[str, Callable[[_Conversion, dict[str, Any]], _Made]]] = {
+    "calls": _Conversion.calls,
     "json_schema": _Conversion.schema,
     "regex": _Conversion.regex,
     "grammar": _Conversion.ebnf,

@@ -1,21 +1,19 @@
 """Formats: the parts of an answer's form, as JSON.
 
-They are the formats of the engine's structural tags, plus `choice`, `arguments`, `text_argument`
-and `turn`. The grammar process makes rules of them. `calls` and `text_with_calls` make the format
-of tool calls, from the form in which a tool parser reads them.
+They are the formats of the engine's structural tags, plus `choice`, `calls` and `turn`. The grammar
+process makes rules of them.
 Source: xgrammar's documentation of structural tags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from calculators.kit.requests.schema import Schema
 from calculators.language.generation_request import TextGrammar
-from calculators.llm.grammars import formats
-from calculators.llm.parsers.parser import CallForm
+from calculators.llm.parsers.families import Calls
 
 Format = dict[str, Any]
 
@@ -46,37 +44,6 @@ def choice(texts: Sequence[str], path: str) -> Format:
     return {"type": "choice", "choices": list(texts), "path": path}
 
 
-def arguments(
-    form: Mapping[str, str], schema: Mapping[str, Any], path: str, *, is_strict: bool = False
-) -> Format:
-    """The parameters of a call, written one by one: ``form`` has the members of `ParameterForm`."""
-    made: Format = {"type": "arguments", "form": dict(form), "json_schema": schema, "path": path}
-    return {**made, "strict": True} if is_strict else made
-
-
-def text_argument(
-    name: str, syntax: str, definition: str, path: str, form: Mapping[str, str] | None, any: Format
-) -> Format:
-    """Return the arguments of a call with one text that follows a grammar.
-
-    Args:
-        name: of the argument.
-        syntax: of the grammar, "lark" or "regex".
-        path: the member of the request with the grammar.
-        form: the members of `ParameterForm`; None where the arguments are a JSON object.
-        any: the arguments with any text, if the grammar cannot be followed.
-    """
-    return {
-        "type": "text_argument",
-        "name": name,
-        "syntax": syntax,
-        "definition": definition,
-        "path": path,
-        "form": None if form is None else dict(form),
-        "any": any,
-    }
-
-
 def const(text: str) -> Format:
     """Exactly this text, which is not empty."""
     return {"type": "const_string", "value": text}
@@ -105,9 +72,9 @@ def one_of(*elements: Format) -> Format:
     return elements[0] if len(elements) == 1 else {"type": "or", "elements": list(elements)}
 
 
-def tag(begin: str, content: Format, end: str) -> Format:
-    """Something between two texts."""
-    return {"type": "tag", "begin": begin, "content": content, "end": end}
+def tag(begin: str, content: Format, *end: str) -> Format:
+    """Something between two texts, of which the second is one of some."""
+    return {"type": "tag", "begin": begin, "content": content, "end": [*end]}
 
 
 def tags(elements: Sequence[Format], separator: str, *, only_one: bool = False) -> Format:
@@ -150,40 +117,27 @@ class Tool:
     text: TextGrammar | None = None
 
 
-def calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
-    """Return the format of one call of one of the tools; then more, unless ``only_one``."""
-    tags = formats.tags(_tags(form, tools), form.separator, only_one=only_one or form.only_one)
-    return formats.tag(form.opening, tags, form.closing) if form.closing else tags
+def calls(
+    form: Calls,
+    tools: Sequence[Tool],
+    *,
+    only_one: bool = False,
+    is_free: bool = False,
+    number: int = 0,
+) -> Format:
+    """One call of one of the tools, and more.
 
-
-def text_with_calls(form: CallForm, tools: Sequence[Tool], *, only_one: bool) -> Format:
-    """Return the format of any text, with calls in it where the model begins one."""
-    every = _tags(form, tools)
-    if form.closing:
-        inner = formats.tags(every, form.separator, only_one=only_one)
-        every = [formats.tag(form.opening, inner, form.closing)]
-    only_one = only_one or form.only_one or bool(form.closing)
-    return formats.triggered(every, form.trigger, only_one=only_one)
-
-
-def _tags(form: CallForm, tools: Sequence[Tool]) -> list[Format]:
-    return [
-        formats.tag(form.begin.replace("NAME", tool.name), _arguments(form, tool), form.end)
-        for tool in tools
-    ]
-
-
-def _arguments(form: CallForm, tool: Tool) -> Format:
-    parameters = None if form.parameters is None else asdict(form.parameters)
-    if tool.schema is None:
-        if parameters is None:
-            return formats.json_schema({"type": "object"}, tool.path)
-        return formats.any_text()
-    if parameters is None:
-        made = formats.json_schema(tool.schema, tool.path, is_strict=tool.is_strict)
-    else:
-        made = formats.arguments(parameters, tool.schema, tool.path, is_strict=tool.is_strict)
-    if tool.text is None:
-        return made
-    argument, syntax, definition, path = tool.text
-    return formats.text_argument(argument, syntax, definition, path, parameters, made)
+    Args:
+        form: how the model writes calls.
+        only_one: there is no second call.
+        is_free: any text, with calls in it where the model begins one.
+        number: that of the first call, where the form counts them.
+    """
+    return {
+        "type": "calls",
+        "form": asdict(form),
+        "tools": [asdict(tool) for tool in tools],
+        "only_one": only_one,
+        "is_free": is_free,
+        "number": number,
+    }

@@ -39,6 +39,10 @@ class SpecialLetters:
             return text
         return re.sub("|".join(map(re.escape, found)), lambda match: self.letters[match[0]], text)
 
+    def others(self, written: str) -> list[str]:
+        """Return the letters of the tokens that are not in a text of letters."""
+        return [letter for letter in self.letters.values() if letter not in written]
+
 
 NO_SPECIAL_LETTERS: Final = SpecialLetters()
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from calculators.llm.grammars import json_text
 from calculators.llm.grammars.array_rules import array_rule
 from calculators.llm.grammars.automaton import Automaton, TooComplex
+from calculators.llm.grammars.grammar import NO_SPECIAL_LETTERS, SpecialLetters
+from calculators.llm.grammars.notation import JSON, Notation
 from calculators.llm.grammars.object_rules import object_rule
+from calculators.llm.grammars.raw_text import RawStrings
 from calculators.llm.grammars.rules import GrammarTooLarge, Rules, UnboundedGrammarError, literal
 from calculators.llm.grammars.schema_document import (
     NOT_ENUM,
@@ -33,8 +35,7 @@ from calculators.llm.grammars.schema_scalars import (
     string_rule,
 )
 from calculators.llm.grammars.schema_values import ValueCheck
-
-Schema = Mapping[str, Any] | bool
+from calculators.llm.parsers.typed_value import Schema, types_of
 
 #: Depth of nested schemas, with references that are merged in place.
 MAX_DEPTH: Final = 64
@@ -42,7 +43,7 @@ MAX_DEPTH: Final = 64
 _MAX_NOTICES: Final = 8
 
 
-def schema_grammar(schema: Schema, *, is_strict: bool = False) -> str:
+def schema_grammar(schema: Mapping[str, Any] | bool, *, is_strict: bool = False) -> str:
     """Return the rules (EBNF) of JSON texts that are valid by a schema.
 
     Raises:
@@ -65,8 +66,16 @@ class SchemaRules:
         values: checks of values by the document's schemas.
     """
 
-    def __init__(self, root: Schema, rules: Rules, *, is_strict: bool) -> None:
+    def __init__(
+        self,
+        root: Mapping[str, Any] | bool,
+        rules: Rules,
+        *,
+        is_strict: bool,
+        special: SpecialLetters = NO_SPECIAL_LETTERS,
+    ) -> None:
         self.rules = rules
+        self._special = special
         self.notices: dict[str, str] = {}
         self._root = root
         self._is_strict = is_strict
@@ -74,20 +83,20 @@ class SchemaRules:
         self.values = ValueCheck(references, matches)
         self._parts = SchemaParts(references, self.leave_out)
         #: The rules of schemas that look at the same value, by their identities; None: no value.
-        self._known: dict[frozenset[int], str | NoValueError] = {}
+        self._known: dict[tuple[frozenset[int], Notation], str | NoValueError] = {}
         self._kept: list[object] = []
         self._negations: dict[int, Derived] = {}
-        self._any: str | None = None
+        self._any: dict[Notation, str] = {}
         self._depth = 0
 
-    def root(self) -> str:
+    def root(self, notation: Notation = JSON) -> str:
         """Add the rules of the schema; return the name of the first.
 
         Raises:
             SchemaError: see `schema_grammar`.
         """
         try:
-            return self.value([(self._root, "")])
+            return self.value([(self._root, "")], notation)
         except (GrammarTooLarge, RecursionError):
             raise SchemaError("", "the schema is too large") from None
 
@@ -102,19 +111,20 @@ class SchemaRules:
         if len(self.notices) < _MAX_NOTICES:
             self.notices.setdefault(place, why)
 
-    def value(self, schemas: Iterable[Located]) -> str:
+    def value(self, schemas: Iterable[Located], notation: Notation = JSON) -> str:
         """Add the rule of the values that are valid by all of some schemas; return its name.
 
         Raises:
             NoValueError: there are none.
         """
         every = [(schema, place) for schema, place in schemas if schema is not True]
+        notation = self._as_read(every, notation)
         if not every:
-            return self.anything()
+            return self.anything(notation)
         for schema, place in every:
             if schema is False:
                 raise NoValueError(place, "no value is valid by false")
-        key = frozenset(id(schema) for schema, _ in every)
+        key = (frozenset(id(schema) for schema, _ in every), notation)
         known = self._known.get(key)
         if isinstance(known, NoValueError):
             raise known
@@ -126,7 +136,7 @@ class SchemaRules:
             raise SchemaError(every[0][1], f"the schema is nested deeper than {MAX_DEPTH}")
         self._known[key] = name = self.rules.reserve()
         try:
-            body = self._alternatives(every)
+            body = self._alternatives(every, notation)
             self.rules.define(name, body)
         except NoValueError as error:
             self.rules.define(name, name)  # what refers to it has no text either
@@ -137,13 +147,20 @@ class SchemaRules:
             self._known[key] = name = body
         return name
 
-    def _alternatives(self, schemas: Sequence[Located]) -> str:
+    def _as_read(self, schemas: Iterable[Located], notation: Notation) -> Notation:
+        """Return the notation in which a parser reads the values of some schemas."""
+        if notation.frame is None:
+            return notation
+        types = [types_of(Schema(schema, self._root)) for schema, _ in schemas]
+        return notation.of(frozenset().union(*types) if all(types) else ())
+
+    def _alternatives(self, schemas: Sequence[Located], notation: Notation) -> str:
         branches: dict[str, None] = {}
         depth = self._depth
         error = NoValueError(schemas[0][1], "no value is valid by it")
         for parts in self._parts.alternatives(schemas):
             try:
-                branches.update(dict.fromkeys(self._by_type(parts)))
+                branches.update(dict.fromkeys(self._by_type(parts, notation)))
             except NoValueError as found:
                 error = found
                 self._depth = depth
@@ -151,33 +168,38 @@ class SchemaRules:
             raise error
         return " | ".join(branches)
 
-    def anything(self) -> str:
-        """Return the rule of any JSON value."""
-        if self._any is None:
-            self._any = name = self.rules.reserve()
-            kinds = ("object", "array", "string", "number")
-            shapes = [self._of_type(kind, ()) for kind in kinds]
-            self.rules.define(name, " | ".join([*shapes, '"true"', '"false"', '"null"']))
-        return self._any
+    def anything(self, notation: Notation = JSON) -> str:
+        """Return the rule of any value."""
+        if notation not in self._any:
+            self._any[notation] = name = self.rules.reserve()
+            kinds = ("object", "array", "string", "number", "boolean", "null")
+            shapes = [self._of_type(kind, (), notation) for kind in kinds]
+            self.rules.define(name, " | ".join(shapes))
+        return self._any[notation]
 
-    def literal(self, value: object, place: str) -> str:
+    def literal(self, value: object, place: str, notation: Notation = JSON) -> str:
         """Write exactly this value, as a part of a rule."""
         try:
-            return literal(json_text.value_text(value))
-        except (ValueError, UnicodeEncodeError):
-            raise SchemaError(place, "the value cannot be written as JSON") from None
+            return literal(notation.text(value))
+        except ValueError as error:
+            why = "the value cannot be written as JSON" if notation.frame is None else str(error)
+            raise SchemaError(place, why) from None
 
-    def listed_values(self, schemas: Sequence[Located]) -> list[str] | None:
+    def listed_values(
+        self, schemas: Sequence[Located], notation: Notation = JSON
+    ) -> list[str] | None:
         """Return the texts of all values that are valid by some schemas; None: they are endless."""
         found: dict[str, None] = {}
+        notation = self._as_read(schemas, notation)
         for parts in self._parts.alternatives(schemas):
             kinds = _kinds(parts)
             listed = _listed(parts)
             if listed is not None:
-                found.update(dict.fromkeys(self._literals(parts, *listed)))
+                found.update(dict.fromkeys(self._literals(parts, *listed, notation)))
             elif kinds is not None and kinds <= {"boolean", "null"}:
                 for kind in sorted(kinds):
-                    found.update(dict.fromkeys(_plain_values(kind, parts)))
+                    values = _plain_values(kind, parts)
+                    found.update((self.literal(each, "", notation), None) for each in values)
             else:
                 return None
         return list(found) or None
@@ -221,10 +243,10 @@ class SchemaRules:
             self._kept.append(schema)
         return found
 
-    def _by_type(self, parts: Sequence[SchemaPart]) -> list[str]:
+    def _by_type(self, parts: Sequence[SchemaPart], notation: Notation) -> list[str]:
         listed = _listed(parts)
         if listed is not None:
-            return self._literals(parts, *listed)
+            return self._literals(parts, *listed, notation)
         kinds = _kinds(parts)
         if kinds is None:
             speaking = [
@@ -232,7 +254,7 @@ class SchemaRules:
                 if any(not OF_TYPE[kind].isdisjoint(part.schema) for part in parts)
             ]  # fmt: skip
             if not speaking:
-                return [self.anything()]
+                return [self.anything(notation)]
             ordered = speaking
         else:
             ordered = [kind for kind in (*TYPES, "integer") if kind in kinds]
@@ -240,7 +262,7 @@ class SchemaRules:
         error = NoValueError(parts[0].place, "no type is allowed")
         for kind in ordered:
             try:
-                found.append(self._of_type(kind, parts))
+                found.append(self._of_type(kind, parts, notation))
             except NoValueError as each:
                 error = each
         if not found:
@@ -248,10 +270,11 @@ class SchemaRules:
         return found
 
     def _literals(
-        self, parts: Sequence[SchemaPart], values: Sequence[object], place: str
+        self, parts: Sequence[SchemaPart], values: Sequence[object], place: str, notation: Notation
     ) -> list[str]:
         """Write the values that all parts allow."""
-        found = [self.literal(value, place) for value in values if self._is_valid(value, parts)]
+        valid = [value for value in values if self._is_valid(value, parts)]
+        found = [self.literal(value, place, notation) for value in valid]
         if not found:
             raise NoValueError(place, "none of the values is valid by what is beside it")
         return list(dict.fromkeys(found))
@@ -259,37 +282,43 @@ class SchemaRules:
     def _is_valid(self, value: object, parts: Sequence[SchemaPart]) -> bool:
         return all(self.values.is_valid(value, part.schema) for part in parts)
 
-    def _of_type(self, kind: str, parts: Sequence[SchemaPart]) -> str:
+    def _of_type(self, kind: str, parts: Sequence[SchemaPart], notation: Notation) -> str:
+        """Add the rule of the values of a type, with what stands around them."""
+        if kind == "string" and notation.stop:
+            raw = RawStrings(self.rules, notation, self._special)
+            return raw.rule(parts, self.leave_out)
+        if kind in ("boolean", "null"):
+            values = _plain_values(kind, parts)
+            if not values:
+                raise NoValueError(parts[0].place, "no value is left")
+            literals = (self.literal(each, "", notation) for each in values)
+            return self.rules.add(" | ".join(literals))
         try:
             match kind:
                 case "object":
-                    return object_rule(self, parts)
+                    rule = object_rule(self, parts, notation)
                 case "array":
-                    return array_rule(self, parts)
+                    rule = array_rule(self, parts, notation)
                 case "string":
-                    return string_rule(self.rules, parts, self.leave_out)
-                case "boolean" | "null":
-                    texts = _plain_values(kind, parts)
-                    if not texts:
-                        raise NoValueError(parts[0].place, "no value is left")
-                    return self.rules.add(" | ".join(texts))
+                    rule = string_rule(self.rules, parts, self.leave_out)
                 case _:
-                    return number_rule(self.rules, kind, parts, self.leave_out)
+                    rule = number_rule(self.rules, kind, parts, self.leave_out)
         except TooComplex as error:
             raise SchemaError(parts[0].place if parts else "", str(error)) from None
+        if notation.frame is None:
+            return rule
+        before, after = notation.frame.before(kind), notation.frame.after
+        return self.rules.add(f"{literal(before)} {rule} {literal(after)}")
 
 
-def _plain_values(kind: str, parts: Sequence[SchemaPart]) -> list[str]:
-    """Return the texts of booleans or of null that no part excludes."""
-    values: tuple[object, ...] = (True, False) if kind == "boolean" else (None,)
+def _plain_values(kind: str, parts: Sequence[SchemaPart]) -> list[bool | None]:
+    """Return the booleans, or null, that no part excludes."""
+    values: tuple[bool | None, ...] = (True, False) if kind == "boolean" else (None,)
     refused = [
         each for part in parts if isinstance(part.schema, Derived)
         for each in part.schema.get(NOT_ENUM, ())
     ]  # fmt: skip
-    return [
-        literal(json_text.value_text(value)) for value in values
-        if not any(value is each for each in refused)
-    ]  # fmt: skip
+    return [value for value in values if not any(value is each for each in refused)]
 
 
 def _listed(parts: Sequence[SchemaPart]) -> tuple[list[object], str] | None:

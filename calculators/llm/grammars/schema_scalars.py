@@ -193,7 +193,7 @@ def matches(pattern: str, text: str) -> bool:
         return True
 
 
-class _Strings:
+class Strings:
     """Facts that some parts of a schema state about a string."""
 
     def __init__(self, parts: Sequence[SchemaPart], leave_out: LeaveOut) -> None:
@@ -510,7 +510,7 @@ def string_language(parts: Sequence[SchemaPart], leave_out: LeaveOut) -> Automat
     Raises:
         NoValueError: there are none.
     """
-    strings = _Strings(parts, leave_out)
+    strings = Strings(parts, leave_out)
     if not (strings.nodes or strings.refused or strings.low or strings.high is not None):
         return None
     try:
@@ -525,7 +525,7 @@ def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) 
     Raises:
         NoValueError: there are none.
     """
-    strings = _Strings(parts, leave_out)
+    strings = Strings(parts, leave_out)
     has_counts = strings.low > 0 or strings.high is not None
     if not strings.nodes and not strings.refused:
         if not has_counts:

@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.parser import CallForm, ReasoningParser, Tags, TagScanner, ToolParser
+from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.parser import ReasoningParser, Tags, TagScanner, ToolParser
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"
@@ -106,10 +107,8 @@ class GptOssToolParser(ToolParser):
 
     special_tokens = HARMONY_TOKENS
     # A call ends with <|call|>, which also ends the answer.
-    call_form = CallForm(
-        trigger="<|channel|>commentary to=",
-        begin="<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>",
-        end="",
+    calls = Calls(
+        call="<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{json}",
         only_one=True,
     )
 

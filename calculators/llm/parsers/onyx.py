@@ -15,8 +15,6 @@ from calculators.llm.parsers.answer_reader import AnswerReader
 from calculators.llm.parsers.families import Calls, Family
 from calculators.llm.parsers.harmony import MessageJoiner
 from calculators.llm.parsers.parser import (
-    CallForm,
-    ParameterForm,
     ReasoningParser,
     Tags,
     TagScanner,
@@ -99,19 +97,7 @@ class OnyxToolParser(ToolParser):
     """
 
     special_tokens = ONYX_TOKENS | marks(_CALL_FORM)
-    call_form = CallForm(
-        trigger="<atem:function_calls>",
-        opening="<atem:function_calls>\n",
-        begin='<atem:invoke name="NAME">\n',
-        end="</atem:invoke>\n",
-        separator="",
-        closing="</atem:function_calls>",
-        parameters=ParameterForm(
-            begin='<atem:parameter name="NAME">',
-            end="</atem:parameter>\n",
-            text_end="</atem:parameter>\n",
-        ),
-    )
+    calls = _CALL_FORM
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         super().__init__(tools)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.parsers.answer_reader import AnswerReader, merged
 from calculators.llm.parsers.families import Calls, Family
-from calculators.llm.parsers.parser import CallForm, OutputParser, ParameterForm
-from calculators.llm.parsers.pattern import atoms, marks, segments
+from calculators.llm.parsers.parser import OutputParser
+from calculators.llm.parsers.pattern import atoms, marks
 from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 
 
@@ -33,8 +33,8 @@ class OutputParsers:
 
     @property
     def calls(self) -> Calls | None:
-        """The declared form of calls."""
-        return self.tool.calls if isinstance(self.tool, Family) else None
+        """The form of calls, for those who write them."""
+        return None if self.tool is None else self.tool.calls
 
     @property
     def reasoning_marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -156,53 +156,3 @@ class _Chain:
         for event in events:
             found += self._tool.feed(event.text) if isinstance(event, Content) else [event]
         return merged(found)
-
-
-def written_form(tool: ToolForm | None) -> CallForm | None:
-    """Return the form in which a grammar makes a model write calls; None if it has none."""
-    if tool is None or not isinstance(tool, Family):
-        return None if tool is None else tool.call_form
-    calls = tool.calls
-    if calls is None:
-        return None
-    begin, end, place, parameters = "", "", "begin", None
-    for field, text in segments(calls.call):
-        if field == "object":
-            begin += f'{{"{calls.name_key}": "NAME", "{calls.argument_keys[0]}": '
-            place, end = "end", "}"
-        elif field in ("json", "args", "python", "gemma"):
-            place = "end"
-        elif field in ("", "name"):
-            written = text if field == "" else "NAME"
-            begin, end = (begin + written, end) if place == "begin" else (begin, end + written)
-        else:
-            return None
-    if calls.argument:
-        parts = segments(calls.argument)
-        if any(each.field in ("text", "type") for each in parts):
-            return None
-        index = next(i for i, each in enumerate(parts) if each.field == "value")
-        before = "".join("NAME" if each.field == "key" else each.literal for each in parts[:index])
-        parameters = ParameterForm(begin=before, end=parts[-1].literal, text_end=parts[-1].literal)
-    elif "{python}" in calls.call:
-        parameters = ParameterForm(begin="NAME=", end="", separator=", ")
-    elif "{gemma}" in calls.call:
-        quote = calls.quote
-        parameters = ParameterForm(
-            begin="NAME:", end="", separator=",", text_begin=quote, text_end=quote
-        )
-    opening, closing = calls.section
-    if calls.section_each:
-        begin, end, opening, closing = opening + begin, end + closing, "", ""
-    if calls.is_list:
-        opening, closing = opening + "[", "]" + closing
-    return CallForm(
-        trigger=atoms(opening or begin.partition("NAME")[0])[0],
-        begin=begin,
-        end=end,
-        separator=calls.separator,
-        opening=opening,
-        closing=closing,
-        parameters=parameters,
-        only_one=calls.only_one,
-    )

@@ -5,17 +5,14 @@ The scanner reads growing text up to the next tag.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from calculators.language.events import OutputEvent
-
-
-import re
-from typing import Final
+    from calculators.llm.parsers.families import Calls
 
 
 class OutputParser(ABC):
@@ -41,57 +38,15 @@ class OutputParser(ABC):
         """Return the remaining events, at the end of the text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterForm:
-    """The form of arguments that are written one by one, not as a JSON object.
-
-    A parameter is ``begin``, with its name for ``NAME``, its value as JSON, and ``end``.
-
-    Attributes:
-        separator: between two parameters.
-        text_end: ends a string that is written as it is, after ``text_begin``; "" where strings are
-            written as JSON.
-    """
-
-    begin: str
-    end: str
-    separator: str = ""
-    text_begin: str = ""
-    text_end: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallForm:
-    """The form in which a model writes calls of tools, for grammars that enforce it.
-
-    Calls are ``opening``, calls with ``separator`` between them, ``closing``. A call is ``begin``,
-    with the tool's name for ``NAME``, then the arguments, then ``end``.
-
-    Attributes:
-        trigger: text that a model writes only at the beginning of a call.
-        parameters: None where the arguments are a JSON object.
-        only_one: the form has no place for a second call.
-    """
-
-    trigger: str
-    begin: str
-    end: str
-    separator: str = "\n"
-    opening: str = ""
-    closing: str = ""
-    parameters: ParameterForm | None = None
-    only_one: bool = False
-
-
 class ToolParser(OutputParser):
     """Finds calls of tools in text without reasoning: `Content`, `ToolCall` and `Arguments`.
 
     Attributes:
-        call_form: None if no grammar can be made for the form.
+        calls: the form of calls, for grammars; None if a model cannot be made to call tools.
         heads: marks with which calls begin, that stand nowhere else.
     """
 
-    call_form: ClassVar[CallForm | None] = None
+    calls: ClassVar[Calls | None] = None
     heads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:

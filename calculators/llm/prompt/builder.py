@@ -356,7 +356,7 @@ class PromptBuilder:
                 tools=chat.tools,
                 template_kwargs=chat.template_kwargs,
                 continues=chat.continues,
-                call_form=chat.call_form,
+                calls=chat.calls,
                 guard=guard,
             )
         except ChatTemplateError as error:

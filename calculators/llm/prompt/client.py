@@ -14,7 +14,7 @@ from calculators.kit.child_process.question_lane import WALL_SECONDS, QuestionLa
 from calculators.kit.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.llm.parsers.parser import CallForm
+from calculators.llm.parsers.families import Calls
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -170,14 +170,14 @@ class PromptProcess:
         *,
         continues: bool = False,
         will_be_cut: bool = False,
-        call_form: CallForm | None = None,
+        calls: Calls | None = None,
     ) -> Coroutine[Any, Any, Prompt]:
         """Render and tokenize a chat. ``messages`` have the tags of ``images``.
 
         Args:
             continues: let the prompt end with the text of the last message.
             will_be_cut: return the prompt also if it is longer than the model.
-            call_form: the form of calls, for a template that knows no tools.
+            calls: the form of calls, for a template that knows no tools.
 
         Raises:
             RequestError: the template refuses the chat or takes too long, an image cannot be read,
@@ -185,7 +185,7 @@ class PromptProcess:
         """
         message = Chat(
             *(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut),
-            call_form,
+            calls,
         )
         cost = pixels_of(images) * _COST_OF_PIXEL if images else 0.0
         # Images are decoded there too: decoders parse bytes from strangers (decision 0021).

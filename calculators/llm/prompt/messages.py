@@ -13,7 +13,7 @@ import msgspec
 from calculators.images.media.image import EncodedImage, Image
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.parsers.parser import CallForm
+from calculators.llm.parsers.families import Calls
 
 
 class PromptLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -45,7 +45,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
         images: the images of the tags in the messages, see `calculators.images.media.tags`.
         continues: let the prompt end with the text of the last message.
         will_be_cut: the server cuts the prompt, so it may be longer than the model.
-        call_form: the form of calls, for a template that knows no tools; None: they are left out.
+        calls: the form of calls, for a template that knows no tools; None: they are left out.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -54,7 +54,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     images: list[EncodedImage] = []
     continues: bool = False
     will_be_cut: bool = False
-    call_form: CallForm | None = None
+    calls: Calls | None = None
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):

@@ -10,7 +10,7 @@ read in the grammar process, because the client determines how long that takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,9 +29,10 @@ from calculators.kit.requests.schema import array, flag, one_of, record, ref, re
 from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
-from calculators.llm.grammars.formats import Format, Tool, calls, text_with_calls
+from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.output_parsers import OutputParsers, written_form
+from calculators.llm.parsers.families import Family
+from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 
 _encode = msgspec.json.Encoder().encode
@@ -245,9 +246,10 @@ def request_grammar(
     *,
     tool_parser: ToolForm | None,
     reasoning_parser: ReasoningForm | None,
-    reasoning_is_open: bool,
     guides_tools: bool,
     parallel: bool,
+    prompt: str = "",
+    call_count: int = 0,
 ) -> AnswerForm | None:
     """Return the form of the answer; None if any text is allowed.
 
@@ -256,10 +258,11 @@ def request_grammar(
     A model that is free to call tools is guided where a tool has a grammar of its text.
 
     Args:
-        reasoning_is_open: the prompt has begun the reasoning.
         guides_tools: calls must follow the tools' schemas also when the model is free to call: the
             option ``enable_tool_guided_generation``.
         parallel: one answer may call several tools.
+        prompt: the text before the answer, which may have begun the reasoning.
+        call_count: the calls in the conversation so far, where the form counts them.
 
     Raises:
         RequestError: a tool must be called, and the form of this model's calls is unknown.
@@ -267,29 +270,34 @@ def request_grammar(
     must_call = tools.choice in ("required", "named")
     follows_schemas = guides_tools or structured is not None
     is_guided = must_call or (tools.choice == "auto" and (follows_schemas or bool(tools.grammars)))
-    form = written_form(tool_parser) if is_guided else None
+    form = tool_parser.calls if tool_parser is not None and is_guided else None
     if must_call and form is None:
         raise fields.invalid(
             "tool_choice", 'this model cannot be made to call tools; only "auto" and "none" are'
         )
-    only_one = not parallel or tools.choice == "named"
+    answers = [] if structured is None or must_call else _answers(structured, reasoning_parser)
     if form is None:
         if structured is None:
             return None
-        rest = _answer(structured, reasoning_parser)
-    elif must_call:
-        rest = calls(form, _tools(tools), only_one=only_one)
-    elif structured is None:
+        return _form(_after_reasoning(answers, answers, reasoning_parser, prompt))
+    is_free = not must_call and structured is None
+    offered = _tools(tools)
+    if is_free and not follows_schemas:
+        offered = [tool if tool.text else replace(tool, schema=None) for tool in offered]
+    called = formats.calls(
+        form,
+        offered,
+        only_one=not parallel or tools.choice == "named",
+        is_free=is_free,
+        # Where the number is a part of the call's id, it is one of the conversation.
+        number=0 if "{n}" not in form.call else call_count if form.header_is_id else 1,
+    )
+    if is_free:
         # Any text may precede the calls, and so may reasoning.
-        offered = _tools(tools)
-        if not follows_schemas:
-            offered = [tool if tool.text else replace(tool, schema=None) for tool in offered]
-        return _form(text_with_calls(form, offered, only_one=only_one))
-    else:
-        rest = _calls_or_answer(
-            calls(form, _tools(tools), only_one=only_one), _answer(structured, reasoning_parser)
-        )
-    return _form(_after_reasoning(rest, reasoning_parser, is_open=reasoning_is_open))
+        return _form(called)
+    thought = [_led(form.lead_in, called), *answers]
+    written = _led(_unwritten(form.lead_in, prompt), called)
+    return _form(_after_reasoning(thought, [written, *answers], reasoning_parser, prompt))
 
 
 def _form(part: Format) -> AnswerForm:
@@ -311,31 +319,52 @@ def _tools(tools: Tools) -> list[Tool]:
     ]
 
 
-def _answer(structured: StructuredOutput, parser: ReasoningForm | None) -> Format:
-    if not isinstance(parser, type) or not parser.answer_start:
-        return structured.format
-    return formats.sequence(formats.const(parser.answer_start), structured.format)
+def _answers(structured: StructuredOutput, parser: ReasoningForm | None) -> list[Format]:
+    """Return the ways to write a structured answer: between the marks of answers, or without."""
+    given = structured.format
+    match parser:
+        case Family():
+            marked = [formats.tag(pair[0], given, pair[1]) for pair in parser.answer if all(pair)]
+            return [given, *marked]
+        case type() if parser.answer_start:
+            return [_led(parser.answer_start, given)]
+        case _:
+            return [given]
 
 
-def _calls_or_answer(called: Format, answer: Format) -> Format:
-    # The library needs alternatives of one kind: lists of tags.
-    alone = formats.tags([formats.tag("", answer, "")], "", only_one=True)
-    if called["type"] == "tag":
-        called = formats.tags([called], "", only_one=True)
-    return formats.one_of(called, alone)
+def _led(text: str, rest: Format) -> Format:
+    return formats.sequence(formats.const(text), rest) if text else rest
 
 
-def _after_reasoning(rest: Format, parser: ReasoningForm | None, *, is_open: bool) -> Format:
-    begins, ends = OutputParsers(None, parser).reasoning_marks
+def _unwritten(lead_in: str, prompt: str) -> str:
+    """Return the part of a text before calls that the prompt does not end with."""
+    tail = prompt.rstrip()
+    for length in range(len(lead_in), 0, -1):
+        if tail.endswith(lead_in[:length]):
+            return lead_in[length:]
+    return lead_in
+
+
+def _after_reasoning(
+    thought: Sequence[Format], direct: Sequence[Format], parser: ReasoningForm | None, prompt: str
+) -> Format:
+    """Return the format of one of some formats after reasoning, or ``direct`` ones without it."""
+    parsers = OutputParsers(None, parser)
+    begins, ends = parsers.reasoning_marks
     if not begins or not ends:
-        return rest
+        return formats.one_of(*direct)
     written = parser.turn if isinstance(parser, type) else None
-    after = (formats.turn() if written is None else formats.const(written), rest)
-    if is_open:
-        ending = formats.tag("", formats.any_text(), ends[0])
-        return formats.sequence(ending, *after)
-    thoughts = formats.tag(begins[0], formats.any_text(), ends[0])
-    return formats.one_of(formats.sequence(thoughts, *after), rest)
+    after = (
+        formats.turn() if written is None else formats.const(written), formats.one_of(*thought)
+    )  # fmt: skip
+    thoughts = [
+        formats.tag(begin, formats.any_text(), *ends)
+        for begin in ([""] if parsers.reasoning_is_open(prompt) else begins)
+    ]
+    reasoned = formats.sequence(formats.one_of(*thoughts), *after)
+    if parsers.reasoning_is_open(prompt):
+        return reasoned
+    return formats.one_of(reasoned, *direct)
 
 
 #: Bytes of JSON of a schema, of choices or of a structural tag; characters of a grammar. Real ones

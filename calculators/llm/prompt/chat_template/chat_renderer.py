@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calculators.images.media.tags import is_tag
-from calculators.llm.parsers.output_parsers import written_form
-from calculators.llm.parsers.parser import CallForm, ParameterForm
+from calculators.llm.grammars.notation import written_calls
+from calculators.llm.parsers.families import Calls
 from calculators.llm.parsers.registry import NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import (
     TemplateAnalysis,
@@ -82,7 +82,7 @@ class ChatRenderer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         continues: bool = False,
-        call_form: CallForm | None = None,
+        calls: Calls | None = None,
         guard: TextGuard | None = None,
     ) -> str:
         """Render a prompt.
@@ -92,7 +92,7 @@ class ChatRenderer:
             tools: OpenAI's tools.
             template_kwargs: further variables for the template.
             continues: the prompt ends with the last message, which the model goes on with.
-            call_form: the form in which the model writes calls, for a template that knows no tools;
+            calls: the form in which the model writes calls, for a template that knows no tools;
                 None: tools and calls are left out of such a prompt.
             guard: marks the texts of the request; the prompt has the marks. None: nothing does.
 
@@ -102,12 +102,12 @@ class ChatRenderer:
         self._unseen.check_documents(template_kwargs or {})
         if tools and self._needs_whole_tools:
             tools = [whole_tool(tool) for tool in tools]
-        writes_tools = not self.knows_tools and call_form is not None
+        writes_tools = not self.knows_tools and calls is not None
 
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
-            if not writes_tools or call_form is None:
+            if not writes_tools or calls is None:
                 return self._template.render(messages, tools=tools, template_kwargs=template_kwargs)
-            writer = WrittenTools(call_form, takes_system=self._takes_system)
+            writer = WrittenTools(calls, takes_system=self._takes_system)
             written = writer.messages(messages, tools)
             return self._template.render(written, template_kwargs=template_kwargs)
 
@@ -123,13 +123,13 @@ class ChatRenderer:
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
 
 
-def call_form_of(name: str) -> CallForm | None:
+def calls_of(name: str) -> Calls | None:
     """Return the form of the calls that a parser reads; None if it is unknown.
 
     Raises:
         UnknownParser: there is no such parser, or its package is broken.
     """
-    return None if name in ("", NO_PARSER) else written_form(tool_parser(name))
+    return None if name in ("", NO_PARSER) else tool_parser(name).calls
 
 
 def prepare_history(
@@ -223,7 +223,7 @@ class WrittenTools:
     llama.cpp writes them, as here.
     """
 
-    def __init__(self, form: CallForm, *, takes_system: bool) -> None:
+    def __init__(self, form: Calls, *, takes_system: bool) -> None:
         """Make the writer of one model.
 
         Args:
@@ -285,52 +285,24 @@ class WrittenTools:
             messages.insert(0, {"role": "user", "content": text})
 
     def _description(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        form = self._form
-        if form.parameters is None:
-            example = _call(form, "NAME", "OBJECT")
-        else:
-            example = _call(form, "NAME", {"PARAMETER": "VALUE"})
+        fields = ("{object}", "{keyed}", "{json}")
+        is_json = any(field in self._form.call for field in fields)
+        example = "OBJECT" if is_json else {"PARAMETER": "VALUE"}
         listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
         return (
             "These tools can be called, one JSON object per line:\n"
             f"<tools>\n{listed}\n</tools>\n"
-            f"A call is written like this:\n{form.opening}{example}{form.closing}"
+            f"A call is written like this:\n{written_calls(self._form, [('NAME', example)])}"
         )
 
     def _calls(self, calls: Sequence[Mapping[str, Any]]) -> str:
-        form = self._form
         functions = [call.get("function") or {} for call in calls]
-        written = (_call(form, str(each.get("name")), each.get("arguments")) for each in functions)
-        return form.opening + form.separator.join(written) + form.closing
-
-
-def _call(form: CallForm, name: str, arguments: Any) -> str:
-    """Return the text of a call. ``arguments``: an object, or its JSON text."""
-    if form.parameters is not None:
-        written = _parameters(form.parameters, arguments)
-    elif isinstance(arguments, str):
-        written = arguments
-    else:
-        written = json.dumps(arguments, ensure_ascii=False)
-    return form.begin.replace("NAME", name) + written + form.end
-
-
-def _parameters(form: ParameterForm, arguments: Any) -> str:
-    try:
-        values = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict):
-        raise ChatTemplateError("the arguments of a tool call must be a JSON object")
-    return form.separator.join(
-        form.begin.replace("NAME", name) + _value(form, value) for name, value in values.items()
-    )
-
-
-def _value(form: ParameterForm, value: Any) -> str:
-    if isinstance(value, str) and form.text_end:
-        return form.text_begin + value + form.text_end
-    return json.dumps(value, ensure_ascii=False) + form.end
+        try:
+            return written_calls(
+                self._form, [(str(each.get("name")), each.get("arguments")) for each in functions]
+            )
+        except ValueError as error:
+            raise ChatTemplateError(f"a call of a tool cannot be written: {error}") from None
 
 
 def _joined(first: str | None, second: str | None, gap: str) -> str:

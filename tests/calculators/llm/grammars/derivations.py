@@ -4,13 +4,62 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 _TOKEN: Final = re.compile(r'\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r\d+|\||\)')
 _LETTER: Final = re.compile(r"\\u([0-9a-f]{4})|\\U([0-9a-f]{8})|(.)", re.DOTALL)
 
-#: A rule's name, a text, or ranges of letters.
-_Part = str | tuple[str] | list[tuple[int, int]]
+_DISPATCH: Final = re.compile(
+    r"TagDispatch\((?P<pairs>.*)stop_eos=\w+, stop_str=\((?P<ends>.*)\), "
+    r"loop_after_dispatch=(?P<loops>\w+), excludes=\((?P<excludes>.*)\)\)"
+)
+_PAIR: Final = re.compile(r'\("((?:[^"\\]|\\.)*)", (r\d+)\)')
+_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class AnyText:
+    """The library's rule of any text: tags with rules in it, and texts that end it."""
+
+    pairs: list[tuple[str, str]]
+    ends: list[str]
+    excludes: list[str]
+    loops: bool
+
+    @classmethod
+    def read(cls, body: str) -> AnyText:
+        found = _DISPATCH.fullmatch(body)
+        assert found is not None, body
+        pairs = [(_text(text), rule) for text, rule in _PAIR.findall(found["pairs"])]
+        ends, excludes = (
+            [_text(text) for text in _TEXT.findall(found[name])] for name in ("ends", "excludes")
+        )
+        return cls(pairs, ends, excludes, found["loops"] == "true")
+
+    def random_parts(self, chance: random.Random, words: Sequence[str]) -> list[_Part]:
+        """Return a random text of letters and words, and what ends it or follows."""
+        marks = [*(text for text, _ in self.pairs), *self.ends, *self.excludes]
+        made = ""
+        for _ in range(chance.choice((0, 1, 2, 4, 8))):
+            more = made + chance.choice((*words, *"ab 1\n\"'<>\\{}[](),:é "))
+            if not any(mark in more for mark in marks):
+                made = more
+        ways: list[tuple[str, str | None]] = [*self.pairs, *((end, None) for end in self.ends)]
+        text, rule = chance.choice(ways or [("", None)])
+        while text and (made + text).find(text) < len(made):
+            made = made[:-1]  # its end and the beginning of the mark are the mark
+        parts: list[_Part] = [(made + text,)]
+        return parts if rule is None else [*parts, rule]
+
+
+def _text(written: str) -> str:
+    return "".join(map(chr, _codes(written)))
+
+
+#: A rule's name, a text, ranges of letters, or any text.
+_Part = str | tuple[str] | list[tuple[int, int]] | AnyText
 
 
 def _codes(text: str) -> list[int]:
@@ -36,12 +85,15 @@ def _ranges(inside: str) -> list[tuple[int, int]]:
 
 
 class Derivations:
-    """The texts of a grammar without the library's rule of any text."""
+    """The texts of a grammar. Those with the library's rule of any text are only made."""
 
     def __init__(self, grammar: str) -> None:
         self._rules: dict[str, list[list[_Part]]] = {}
         for line in grammar.splitlines():
             name, _, body = line.partition(" ::= ")
+            if body.startswith("TagDispatch("):
+                self._rules[name] = [[AnyText.read(body)]]
+                continue
             ways: list[list[_Part]] = [[]]
             is_followed = False
             for token in _TOKEN.findall(body):
@@ -79,6 +131,7 @@ class Derivations:
         def after(part: _Part, at: int) -> frozenset[int]:
             if isinstance(part, str):
                 return ends(part, at)
+            assert not isinstance(part, AnyText)
             if isinstance(part, tuple):
                 return frozenset({at + len(part[0])} if text.startswith(part[0], at) else ())
             fits = at < len(text) and any(low <= ord(text[at]) <= high for low, high in part)
@@ -86,14 +139,21 @@ class Derivations:
 
         return len(text) in ends("root", 0)
 
-    def random_text(self, chance: random.Random, steps: int = 250) -> str:
-        """Return a random text; after so many rules, by the shortest way to the end."""
+    def random_text(
+        self, chance: random.Random, steps: int = 250, words: Sequence[str] = ()
+    ) -> str:
+        """Return a random text; after so many rules, by the shortest way to the end.
+
+        ``words``: texts that any text may have.
+        """
         made: list[str] = []
         waiting: list[_Part] = ["root"]
         while waiting:
             part = waiting.pop()
             if isinstance(part, tuple):
                 made.append(part[0])
+            elif isinstance(part, AnyText):
+                waiting += reversed(part.random_parts(chance, words))
             elif isinstance(part, list):
                 plain = [(low, min(high, 0x7E)) for low, high in part if low <= 0x7E]
                 low, high = chance.choice(plain if plain and chance.random() < 0.7 else part)

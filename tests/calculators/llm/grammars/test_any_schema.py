@@ -80,7 +80,7 @@ def check(process: tuple[asyncio.Runner, GrammarChecker], **body: Any) -> None:
         tools = read_tools(body, RequestLimits()) if "tools" in body else Tools()
         form = request_grammar(
             structured, tools, tool_parser=tool_parser("qwen3coder"), reasoning_parser=None,
-            reasoning_is_open=False, guides_tools=False, parallel=True,
+            guides_tools=False, parallel=True,
         )  # fmt: skip
         if form is not None:
             await soon(checker.check(form, "asked"), seconds=60)

@@ -207,7 +207,7 @@ def made(
     tools = read_client_tools({"tools": list(given), "tool_choice": choice}, RequestLimits())
     form = request_grammar(
         None, tools, tool_parser=tool_parser(parser), reasoning_parser=None,
-        reasoning_is_open=False, guides_tools=guides, parallel=False,
+        guides_tools=guides, parallel=False,
     )  # fmt: skip
     assert form is not None
     return form_grammar(form)
@@ -263,7 +263,7 @@ def test_a_free_model_without_such_tools_is_not_guided() -> None:
     tools = read_client_tools({"tools": [{"type": "custom", "name": "any"}]}, RequestLimits())
     assert request_grammar(
         None, tools, tool_parser=tool_parser("hermes3"), reasoning_parser=None,
-        reasoning_is_open=False, guides_tools=False, parallel=True,
+        guides_tools=False, parallel=True,
     ) is None  # fmt: skip
 
 

@@ -81,7 +81,6 @@ def parse_and_form(endpoint: LlmEndpoint, body: object, limits: RequestLimits) -
         request.tools if isinstance(request, ChatRequest) else Tools(),
         tool_parser=tool_parser("hermes3"),
         reasoning_parser=None,
-        reasoning_is_open=False,
         guides_tools=False,
         parallel=True,
     )

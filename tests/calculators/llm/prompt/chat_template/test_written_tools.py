@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.llm.parsers.names import TOOL_PARSERS
-from calculators.llm.parsers.registry import tool_parser
-from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, call_form_of
+from calculators.llm.parsers.registry import tool_parser, tool_parser_names
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer, calls_of
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from tests.calculators.llm.demo_model import DEMO
@@ -63,8 +62,8 @@ RESULTS_TEXT: Final = (
 
 def rendered(source: str, *messages: Any, tools: Any = (TOOL,), parser: str = "") -> str:
     renderer = ChatRenderer(ChatTemplate.of_source(source))
-    form = call_form_of(parser or renderer.tool_parser)
-    return renderer.render(messages, tools=list(tools), call_form=form)
+    form = calls_of(parser or renderer.tool_parser)
+    return renderer.render(messages, tools=list(tools), calls=form)
 
 
 def test_tools_are_a_system_message() -> None:
@@ -87,8 +86,8 @@ def test_tools_stand_before_the_question_where_a_template_takes_no_system_messag
 
 def test_a_model_without_a_template_gets_them_before_its_prompt(tmp_path: Any) -> None:
     renderer = ChatRenderer(ChatTemplate.load(tmp_path))
-    form = call_form_of(renderer.tool_parser)
-    prompt = renderer.render([QUESTION], tools=[TOOL], call_form=form)
+    form = calls_of(renderer.tool_parser)
+    prompt = renderer.render([QUESTION], tools=[TOOL], calls=form)
     assert prompt == f"{LISTED}{USUAL}\n\nParis?"
 
 
@@ -135,14 +134,14 @@ def test_an_error_names_the_message_of_the_request() -> None:
     assert raised.value.param == "messages[3].role"
 
 
-@pytest.mark.parametrize("name", TOOL_PARSERS)
+@pytest.mark.parametrize("name", tool_parser_names())
 def test_calls_are_written_as_the_parser_reads_them(name: str) -> None:
     arguments = {"city": "Paris", "days": 3, "hours": [6, 18], "exact": True}
     calls = [
         {"function": {"name": "weather", "arguments": json.dumps(arguments)}},
         {"function": {"name": "time", "arguments": {}}},
     ]
-    form = tool_parser(name).call_form
+    form = tool_parser(name).calls
     assert form is not None
     asked = {"role": "assistant", "content": "", "tool_calls": calls[: 1 if form.only_one else 2]}
     text = rendered("{{ messages[0].content }}", asked, tools=(), parser=name)
@@ -159,7 +158,7 @@ def test_a_template_that_shows_tools_gets_them_as_they_are(shown: str) -> None:
     renderer = ChatRenderer(ChatTemplate.of_source(source))
     assert renderer.knows_tools
     assert renderer.tool_parser == ""
-    prompt = renderer.render([QUESTION], tools=[TOOL], call_form=call_form_of("hermes3"))
+    prompt = renderer.render([QUESTION], tools=[TOOL], calls=calls_of("hermes3"))
     assert "weather" in prompt.partition("|")[0]
     assert "<tools>" not in prompt
 

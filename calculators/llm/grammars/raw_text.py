@@ -1,0 +1,150 @@
+"""Texts that are written as they are, up to a mark: rules of any text, and of strings of schemas.
+
+Such a text has no escapes, so it cannot have its mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from calculators.llm.grammars.automaton import (
+    Automaton,
+    NoTextError,
+    TooComplex,
+    intersection,
+    make_automaton,
+    smallest,
+)
+from calculators.llm.grammars.grammar import SpecialLetters
+from calculators.llm.grammars.json_text import common
+from calculators.llm.grammars.notation import Notation
+from calculators.llm.grammars.regular_expression import (
+    ANY_TEXT,
+    LAST,
+    CharClass,
+    Concatenation,
+    Not,
+    Ranges,
+    Repeat,
+    all_but,
+    text_node,
+)
+from calculators.llm.grammars.rules import Rules, literal
+from calculators.llm.grammars.schema_document import NoValueError, SchemaError
+from calculators.llm.grammars.schema_parts import SchemaPart
+from calculators.llm.grammars.schema_scalars import Strings
+
+_NO_MARK: Final[Ranges] = ((0, LAST),)
+
+
+def dispatch(
+    rules: Rules,
+    pairs: Sequence[tuple[str, str]],
+    ends: Sequence[str],
+    excludes: Iterable[str],
+    *,
+    loops: bool,
+) -> str:
+    """Add the library's rule of any text; return its name.
+
+    Args:
+        pairs: texts at which the rule of this name follows; these and all others are in the
+            letters of special tokens.
+        ends: texts that end it.
+        loops: the text goes on after a rule that followed.
+    """
+    arguments = [
+        *(f"({literal(text)}, {rule})" for text, rule in pairs),
+        f"stop_eos={'false' if ends else 'true'}",
+        f"stop_str=({', '.join(map(literal, ends))})",
+        f"loop_after_dispatch={'true' if loops else 'false'}",
+    ]
+    # The library heeds them only in a text that goes on after the tags.
+    refused = ", ".join(map(literal, excludes)) if loops else ""
+    return rules.add(f"TagDispatch({', '.join([*arguments, f'excludes=({refused})'])})")
+
+
+def text_until(rules: Rules, special: SpecialLetters, mark: str) -> str:
+    """Add the rule of any text without special tokens, and of the mark; return its name.
+
+    ``mark``: in the letters of special tokens.
+    """
+    if ord(mark[0]) > LAST:
+        any_letters = Repeat(CharClass(_NO_MARK), 0, None)
+        return rules.add(f"{rules.add_expression(any_letters)} {literal(mark)}")
+    return dispatch(rules, (), (mark,), special.others(mark), loops=True)
+
+
+def without(automaton: Automaton, mark: str) -> Automaton:
+    """Return the automaton of those of its texts that do not have a mark.
+
+    Raises:
+        NoTextError, TooComplex: there are none, or it has too many states.
+    """
+    if ord(mark[0]) > LAST:
+        return automaton
+    others = make_automaton(Not(Concatenation((ANY_TEXT, text_node(mark), ANY_TEXT))))
+    return smallest(intersection(automaton, others))
+
+
+class RawStrings:
+    """Makes the rules of strings that are written as they are, with what stands around them."""
+
+    def __init__(self, rules: Rules, notation: Notation, special: SpecialLetters) -> None:
+        self._rules = rules
+        self._special = special
+        self._stop = notation.stop
+        self._pad = self._rest = ""
+        if notation.is_raw:
+            assert notation.frame is not None
+            frame = notation.frame
+            self._begin, self._pad, self._rest = frame.before("string"), frame.pad, frame.rest
+        else:
+            self._begin = notation.quote
+            if notation.frame is not None:
+                self._begin = notation.frame.before("string") + self._begin
+                self._rest = notation.frame.after
+
+    def rule(self, parts: Sequence[SchemaPart], leave_out: Callable[[str, str], None]) -> str:
+        """Add the rule of the strings that some parts allow; return its name.
+
+        Raises:
+            NoValueError: there are none.
+        """
+        strings = Strings(parts, leave_out)
+        place = parts[0].place if parts else ""
+        if strings.nodes or strings.refused:
+            try:
+                return self.of_automaton(strings.language(leave_out))
+            except NoTextError:
+                raise NoValueError(place, "no string is valid") from None
+            except TooComplex as error:
+                raise SchemaError(place, str(error)) from None
+        if strings.low or strings.high is not None:
+            return self._counted(strings.low, strings.high)
+        return self._framed(text_until(self._rules, self._special, self._stop), self._rest)
+
+    def of_automaton(self, automaton: Automaton) -> str:
+        """Add the rule of the strings with these letters; return its name.
+
+        Raises:
+            NoTextError, TooComplex: no string is without the mark, or it has too many states.
+        """
+        made = self._rules.add_automaton(without(automaton, self._stop))
+        return self._framed(made, self._pad + self._stop + self._rest)
+
+    def _counted(self, low: int, high: int | None) -> str:
+        # Letters are counted one by one, so none may begin the mark.
+        letters = common(_NO_MARK, all_but(((ord(self._stop[0]),) * 2,)))
+        end = self._stop
+        if self._pad and low:
+            # The parser leaves out the pad, which would be counted as a letter.
+            letters = common(letters, all_but(((ord(self._pad[0]),) * 2,)))
+            end = self._pad + end
+        node = Concatenation((Repeat(CharClass(letters), low, high), text_node(end)))
+        return self._framed(self._rules.add_expression(node), self._rest)
+
+    def _framed(self, rule: str, after: str) -> str:
+        parts = (literal(self._begin) if self._begin else "", rule, literal(after) if after else "")
+        return self._rules.add(" ".join(filter(None, parts)))
