@@ -56,6 +56,7 @@ _CDATA: Final = "<![CDATA["
 _CDATA_END: Final = "]]>"
 _KIMI_ID: Final = re.compile(r"functions\.([\w.\-/]+):\d+")
 _ANY_ID: Final = re.compile(r"(?:functions[._])?(.+?)(?:[:_]\d+)?", re.DOTALL)
+_KEY_OF_GEMMA: Final = re.compile(r"[^{}\[\]\"]{1,256}")
 _KEY_OF_PYTHON: Final = re.compile(r"[^\W\d][\w.\-]{0,127}")
 
 
@@ -395,6 +396,8 @@ class CallReader:
     def _section(self, end: Sequence[str]) -> Reading[bool]:
         """Read the calls after the begin of a section, and its end."""
         text = self.text
+        if end and (yield from text.begins(end, takes=True)):
+            return True  # no calls, and nothing to be read
         if (yield from text.begins("[", takes=True)):
             found = yield from self._list(is_marked=True)
         else:
@@ -835,11 +838,18 @@ class CallReader:
             yield
         if stop not in (",", ")"):
             text.put_back(stop)
+            yield from self._broken(call, key, value.written)
             return False
         if stop == ")":
             text.put_back(stop)
         call.add(key, retyped(value.to_json(), value.text, schema))
         return True
+
+    def _broken(self, call: _Call, key: str, written: str) -> Reading[None]:
+        """Pass on a value that is none, and what follows it in the call, as it was written."""
+        if call.begin(key):
+            call.send(written)
+        yield from self._rest(call, brackets=0)
 
     # Gemma ----------------------------------------------------------------------------------------
 
@@ -847,6 +857,7 @@ class CallReader:
         """Read ``name:value`` one after the other, up to the bracket of the call."""
         text, quote = self.text, self._calls.quote
         ends = Tags(":", ",", "}", *self.form.frame)
+        follows_value = False
         while True:
             if not (yield from text.blanks()):
                 return call.is_announced
@@ -854,19 +865,26 @@ class CallReader:
                 call.close()
                 return True
             if text.take_one(","):
+                follows_value = False
                 continue
+            if follows_value:
+                yield from self._rest(call, brackets=0)
+                return True
             pieces, tag = yield from text.tagged(ends)
             key = "".join(pieces).replace(quote, "").strip().strip("\"'")
-            if tag in (",", "}") and key and tag:
+            if _KEY_OF_GEMMA.fullmatch(key) is None:
+                key = ""
+            if tag in (",", "}") and key:
                 text.put_back(tag)
                 call.add(key, '""')
                 continue
-            if tag != ":" or not key or len(key) > _LONGEST_NAME:
+            if tag != ":" or not key:
                 text.place -= len(tag) if tag != ":" else 0
                 return call.is_announced
             call.announce()
             if not (yield from self._gemma_value(call, key)):
                 return True
+            follows_value = True
 
     def _gemma_value(self, call: _Call, key: str) -> Reading[bool]:
         text, quote = self.text, self._calls.quote
@@ -893,6 +911,8 @@ class CallReader:
         value = GemmaValue(quote, self.form.frame)
         while not value.is_done:
             if not value.read(text):
+                if value.is_broken:
+                    yield from self._broken(call, key, value.written)
                 if value.is_broken or not text.more:
                     return False
                 yield

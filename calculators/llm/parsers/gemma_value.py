@@ -37,6 +37,7 @@ class GemmaValue:
             quote: Tags(*dict.fromkeys([quote, *ends])),
             '"': Tags(*dict.fromkeys(['"', '\\"', "\\\\", *ends])),
         }
+        self._written: list[str] = []
         self._open: list[_Open] = []
         self._out: list[str] = []
         self._quote = ""
@@ -45,6 +46,11 @@ class GemmaValue:
         self._bare: list[str] = []
         self._string = ""
         self._is_closed = False
+
+    @property
+    def written(self) -> str:
+        """The text so far."""
+        return "".join(self._written)
 
     def to_json(self) -> str:
         """Return the JSON of the complete value."""
@@ -60,6 +66,7 @@ class GemmaValue:
                 text, tag = scanner.take(self._bare_tags)
                 if text:
                     self._bare.append(text)
+            self._written.append(text)
             if tag is None:
                 return False
             is_part = tag not in self._ends and self._read_tag(tag)
@@ -67,6 +74,7 @@ class GemmaValue:
                 scanner.place -= len(tag)
                 self.is_broken = not self.is_done
                 return self.is_done
+            self._written.append(tag)
         return True
 
     @property

@@ -235,6 +235,11 @@ class PythonValue:
         self._quote = ""
 
     @property
+    def written(self) -> str:
+        """The text so far."""
+        return "".join((*self._raw, self._quote, *self._pieces))
+
+    @property
     def is_whole(self) -> bool:
         """True if all strings, lists and objects are closed."""
         return not self._quote and not self._depth

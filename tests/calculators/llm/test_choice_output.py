@@ -9,10 +9,11 @@ import pytest
 
 from calculators.language.delta import FinishReason
 from calculators.language.events import Arguments, CallDone, Content, OutputEvent, ToolCall
-from calculators.llm.answers.choice import Choice, ChoiceParser, StopStrings
+from calculators.llm.answers.choice import Choice, StopStrings
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer
 from calculators.llm.engine.messages import FinishReason as EngineReason
 from calculators.llm.engine.messages import NewTokens
+from calculators.llm.parsers.output_parsers import AnswerParser
 
 PIECES = [bytes([each]) for each in range(128)]
 
@@ -29,7 +30,7 @@ class Capitals:
 
 def choice_of(
     *stops: str,
-    parser: ChoiceParser | None = None,
+    parser: AnswerParser | None = None,
     max_calls: int | None = None,
     raw: Detokenizer | None = None,
 ) -> Choice:

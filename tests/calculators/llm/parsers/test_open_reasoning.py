@@ -63,16 +63,16 @@ def test_what_is_no_whole_call_of_a_tool_of_the_request_is_reasoning(tool: str) 
 def test_a_mark_in_prose_hides_no_call_behind_it(tool: str) -> None:
     text = f"<think>The mark <tool_call> begins it. {CALLS[tool]}"
     result = parse(text, tool, "qwen3", tools=TOOLS)
-    assert result == Said("", "The mark <tool_call> begins it. ", [READ])
+    assert result == Said("", "The mark <tool_call> begins it.", [READ])
 
 
 @KINDS
 def test_reasoning_is_held_back_from_a_mark_on_only(tool: str) -> None:
     stream = parsers(tool, "qwen3").start(tools=TOOLS)
-    assert stream.feed("<think>Well, ") == [Reasoning("Well, ")]
-    assert stream.feed("then. <tool_call>\n") == [Reasoning("then. ")]
-    assert stream.feed("is ") == [Reasoning("<tool_call>\nis ")]
-    assert stream.feed("all") == [Reasoning("all")]
+    assert stream.feed("<think>Well, ") == [Reasoning("Well,")]
+    assert stream.feed("then. <tool_call>\n") == [Reasoning(" then.")]
+    assert stream.feed("is ") == [Reasoning(" <tool_call>\nis")]
+    assert stream.feed("all") == [Reasoning(" all")]
 
 
 @KINDS

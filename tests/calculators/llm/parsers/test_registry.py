@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from calculators.llm.parsers.families import FAMILIES, Family
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from calculators.llm.parsers.registry import (
     UnknownParser,
@@ -22,6 +23,7 @@ from tests.support.installed_package import install
 
 TOOL = """\
 from calculators.language.events import Content, ToolCall
+from calculators.llm.parsers.families import Calls, Family
 from calculators.llm.parsers.parser import ToolParser
 
 
@@ -41,6 +43,8 @@ class Half(ToolParser):
 
 
 NUMBER = 5
+DECLARED = Family(name="declared", calls=Calls(call="<tool>{object}</tool>"))
+MUTE = Family(name="mute")
 """
 
 ENTRY_POINTS = """\
@@ -48,6 +52,8 @@ ENTRY_POINTS = """\
 shouts = shouting_parsers:Shouts
 half = shouting_parsers:Half
 number = shouting_parsers:NUMBER
+declared = shouting_parsers:DECLARED
+mute = shouting_parsers:MUTE
 missing = shouting_parsers:Missing
 gone = no_such_module_at_all:Parser
 hermes3 = shouting_parsers:Shouts
@@ -81,39 +87,54 @@ OWN = (
 
 
 def test_the_built_in_parsers_are_listed() -> None:
-    assert tool_parser_names()[: len(OWN)] == OWN
-    assert reasoning_parser_names()[:6] == ("qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5")
+    assert {*OWN, *FAMILIES} <= set(tool_parser_names())
+    assert {"qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5"} <= set(
+        reasoning_parser_names()
+    )
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_built_in_tool_parser_is_found(name: str) -> None:
-    assert issubclass(tool_parser(name), ToolParser)
+    found = tool_parser(name)
+    is_declared = isinstance(found, Family)
+    assert is_declared or issubclass(found, ToolParser)
+    assert is_declared is (name not in ("gptoss", "onyx"))
 
 
 @pytest.mark.parametrize("name", ["qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5"])
 def test_a_built_in_reasoning_parser_is_found(name: str) -> None:
-    parser = reasoning_parser(name)
-    assert issubclass(parser, ReasoningParser)
-    assert parser.end_tag
+    found = reasoning_parser(name)
+    if isinstance(found, Family):
+        assert found.reasoning is not None
+    else:
+        assert issubclass(found, ReasoningParser)
+        assert found.end_tag
+
+
+def test_no_two_families_share_a_name() -> None:
+    names = [each for family in FAMILIES.values() for each in (family.name, *family.aliases)]
+    assert len(names) == len(set(names))
+    assert not {"gptoss", "onyx", "none"} & set(names)
 
 
 def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownParser) as raised:
-        tool_parser("hermes")
-    assert str(raised.value).startswith('"hermes" is not a tool parser: one of hermes3, llama3, ')
-    assert str(raised.value).endswith('Did you mean "hermes3"?')
-    with pytest.raises(
-        UnknownParser, match='"qwen" is not a reasoning parser: one of qwen3, gptoss'
-    ):
+        tool_parser("hermes4")
+    assert str(raised.value).startswith('"hermes4" is not a tool parser: one of hermes, exaone4, ')
+    assert str(raised.value).endswith("?")
+    assert 'Did you mean "hermes"' in str(raised.value)
+    with pytest.raises(UnknownParser, match='"qwen" is not a reasoning parser: one of hermes, '):
         reasoning_parser("qwen")
-    with pytest.raises(UnknownParser, match="not a tool parser"):
-        tool_parser("qwen3")
+    with pytest.raises(UnknownParser, match="not a reasoning parser"):
+        reasoning_parser("mistral")
 
 
 @pytest.mark.usefixtures("package")
 def test_a_parser_of_another_package_is_found() -> None:
     assert "shouts" in tool_parser_names()
-    assert tool_parser("shouts").special_tokens == {"!"}
+    found = tool_parser("shouts")
+    assert not isinstance(found, Family)
+    assert found.special_tokens == {"!"}
     assert parse("hello", "shouts").content == "hello"
     with pytest.raises(UnknownParser, match="shouts"):
         tool_parser("shout")
@@ -121,7 +142,7 @@ def test_a_parser_of_another_package_is_found() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_a_built_in_parser_wins_over_another_package() -> None:
-    assert tool_parser("hermes3").__module__ == "calculators.llm.parsers.json_calls"
+    assert tool_parser("hermes3") is FAMILIES["hermes"]
     assert tool_parser_names().count("hermes3") == 1
 
 
@@ -130,7 +151,11 @@ def test_a_built_in_parser_wins_over_another_package() -> None:
     ("name", "reason"),
     [
         ("half", "(shouting_parsers:Half) lacks methods of ToolParser"),
-        ("number", "(shouting_parsers:NUMBER) is not a class derived from ToolParser"),
+        (
+            "number",
+            "(shouting_parsers:NUMBER) is neither a Family nor a class derived from ToolParser",
+        ),
+        ("mute", "(shouting_parsers:MUTE) declares no calls"),
         ("missing", "(shouting_parsers:Missing) cannot be loaded: AttributeError"),
         ("gone", "(no_such_module_at_all:Parser) cannot be loaded: ModuleNotFoundError"),
     ],
@@ -140,4 +165,10 @@ def test_a_broken_package_is_named_and_disturbs_no_other(name: str, reason: str)
         tool_parser(name)
     begin = f'entry point "{name}" of the group "graphrt.tool_parsers" '
     assert str(raised.value).startswith(begin + reason)
-    assert tool_parser("shouts").__name__ == "Shouts"
+    assert tool_parser_names().count("shouts") == 1
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_may_give_a_declaration() -> None:
+    call = '<tool>{"name": "f", "arguments": {"a": 1}}</tool>'
+    assert parse(f"Well. {call}", "declared") == ("Well.", "", [("f", '{"a":1}')])

@@ -7,7 +7,7 @@ from tests.calculators.llm.parsers.said import Said, parse
 
 def test_reasoning_is_separated_from_the_answer() -> None:
     text = "<think>\nHm, ä.\n</think>\n\nHi."
-    assert parse(text, reasoning="lfm2") == Said("\n\nHi.", "\nHm, ä.\n", [])
+    assert parse(text, reasoning="lfm2") == Said("Hi.", "Hm, ä.", [])
 
 
 def test_the_prompt_may_have_begun_the_reasoning() -> None:

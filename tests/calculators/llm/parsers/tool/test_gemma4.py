@@ -69,45 +69,54 @@ def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
     assert parse(block("call:f{a,b:,a:1}"), "gemma4").calls == [("f", '{"a":"","b":""}')]
 
 
-def test_an_argument_is_sent_when_it_is_complete() -> None:
-    parser = parsers("gemma4").start(tools={})
-    assert parser.feed('<|tool_call>call:f{a:<|"|>x<|"|>') == []
-    assert parser.feed(",b:") == [ToolCall("f"), Arguments('{"a":"x"')]
-    assert parser.feed("[1,") == []
-    assert parser.feed("2]}") == [Arguments(',"b":[1,2]'), Arguments("}")]
-    assert parser.feed("<tool_call|>") == []
-    assert parser.finish() == []
+def test_a_text_goes_out_as_it_grows_and_other_values_when_they_are_complete() -> None:
+    stream = parsers("gemma4").start(tools={})
+    begun = [ToolCall("f"), Arguments('{"a":"x')]
+    assert stream.feed('<|tool_call>call:f{a:<|"|>x') == begun
+    assert stream.feed('y<|"|>,b:') == [Arguments('y"')]
+    assert stream.feed("[1,") == []
+    assert stream.feed("2]}") == [Arguments(',"b":[1,2]}')]
+    assert stream.feed("<tool_call|>") == []
+    assert stream.finish() == []
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "content"),
     [
-        "<|tool_call>",
-        block(""),
-        block("call:f"),
-        block("f{a:1}"),
-        block('call:f{a:<|"|>x<|"|>'),
-        block('call:f{a:<|"|>x}'),
-        block("call:f{a:[1}}"),
-        block("call:f{a:b{c}}"),
-        block('call:f{a:b<|"|>c<|"|>}'),
-        block('call:f{a:<|"|>b<|"|>c}'),
-        block("call:f{{}}"),
-        block("call:f{,}"),
-        "<|tool_call>call:f{a:1",
-        "<|tool_call>" + "no call " * 100,
-        "call:f{a:1}",
+        ("<|tool_call>", "<|tool_call>"),
+        (block("call:f"), "<|tool_call>call:f"),
+        (block("f{a:1}"), "<|tool_call>f{a:1}"),
+        (block("call:f{{}}"), "<|tool_call>call:f{{}}"),
+        ("<|tool_call>" + "no call " * 100, "<|tool_call>" + "no call " * 100),
+        ("call:f{a:1}", "call:f{a:1}"),
+        # Without calls a block is nothing.
+        (block(""), ""),
     ],
 )
-def test_text_that_is_not_a_call_is_content(text: str) -> None:
-    assert parse(text, "gemma4") == Said(text, "", [])
+def test_text_that_is_not_a_call_is_content(text: str, content: str) -> None:
+    assert parse(text, "gemma4") == Said(content, "", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ('a:<|"|>x<|"|>', '{"a":"x"'),
+        ('a:<|"|>x}', '{"a":"x}'),
+        ("a:[1}}", '{"a":[1}}'),
+        ("a:b{c}}", '{"a":b{c}}'),
+        ('a:b<|"|>c<|"|>}', '{"a":b<|"|>c<|"|>}'),
+        ('a:<|"|>b<|"|>c}', '{"a":"b"c}'),
+    ],
+)
+def test_broken_arguments_are_passed_on_as_they_are(text: str, arguments: str) -> None:
+    whole = block(f"call:f{{{text}") + block("call:g{}")
+    assert parse(whole, "gemma4") == Said("", "", [("f", arguments), ("g", "{}")])
 
 
 def test_a_call_that_breaks_off_is_not_closed() -> None:
     text = '<|tool_call>call:f{a:1,b:<|"|>cut'
-    assert parse(text, "gemma4") == Said('b:<|"|>cut', "", [("f", '{"a":1')])
-    text = "<|tool_call>call:f{a:1,b:<|tool_call>call:g{}<tool_call|>"
-    assert parse(text, "gemma4") == Said("b:", "", [("f", '{"a":1'), ("g", "{}")])
+    assert parse(text, "gemma4") == Said("", "", [("f", '{"a":1,"b":"cut')])
+    assert parse("<|tool_call>call:f{a:1", "gemma4") == Said("", "", [("f", "")])
 
 
 def test_calls_are_found_after_reasoning_and_not_in_it() -> None:

@@ -18,7 +18,7 @@ def block(calls: str) -> str:
 def test_calls_are_found_among_text() -> None:
     text = "One. " + block("f(a='x', b=1), g( )") + " Two. " + block(" h(c = [1] )") + "<|im_end|>"
     assert parse(text, "lfm2") == Said(
-        "One.  Two. ", "", [("f", '{"a":"x","b":1}'), ("g", "{}"), ("h", '{"c":[1]}')]
+        "One.  Two.", "", [("f", '{"a":"x","b":1}'), ("g", "{}"), ("h", '{"c":[1]}')]
     )
 
 
@@ -67,14 +67,16 @@ def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
     assert parse(block("f(a, b=, a=1)"), "lfm2").calls == [("f", '{"a":"","b":""}')]
 
 
-def test_an_argument_is_sent_when_it_is_complete() -> None:
-    parser = parsers("lfm2").start(tools={})
-    assert parser.feed("<|tool_call_start|>[f(a='x', ") == []
-    assert parser.feed("b=") == [ToolCall("f"), Arguments('{"a":"x"')]
-    assert parser.feed("[1,") == []
-    assert parser.feed("2])") == [Arguments(',"b":[1,2]'), Arguments("}")]
-    assert parser.feed("]<|tool_call_end|>") == []
-    assert parser.finish() == []
+def test_a_text_goes_out_as_it_grows_and_other_values_when_they_are_complete() -> None:
+    stream = parsers("lfm2").start(tools={})
+    begun = [ToolCall("f"), Arguments('{"a":"x')]
+    assert stream.feed("<|tool_call_start|>[f(a='x") == begun
+    assert stream.feed("y', ") == [Arguments("y")]
+    assert stream.feed("b=") == [Arguments('"')]
+    assert stream.feed("[1,") == []
+    assert stream.feed("2])") == [Arguments(',"b":[1,2]}')]
+    assert stream.feed("]<|tool_call_end|>") == []
+    assert stream.finish() == []
 
 
 @pytest.mark.parametrize("end", ["", "]", " ] ", "]<|tool_call_end|>"])
@@ -85,36 +87,42 @@ def test_the_end_of_the_block_may_be_missing(end: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "<|tool_call_start|>",
-        block("f"),
-        block("f('x')"),
-        block("f(1)"),
-        block("f(a='x'"),
-        block('{"name": "f"}'),
-        "<|tool_call_start|>f(a=1)<|tool_call_end|>",
-        "<|tool_call_start|>[f(a='x",
-        "<|tool_call_start|> " + "no call " * 100,
-        "[f(a=1)]",
-    ],
+    ["f", "f('x')", "f(1)", "no call " * 100],
 )
 def test_text_that_is_not_a_call_is_content(text: str) -> None:
-    assert parse(text, "lfm2") == Said(text, "", [])
+    mark, end = "<|tool_call_start|>", "<|tool_call_end|>"
+    assert parse(f"{mark}[{text}]{end}", "lfm2") == Said(f"{mark}[{text}]", "", [])
+    assert parse(f"{mark}[{text}", "lfm2") == Said(f"{mark}[{text}", "", [])
+    assert parse("[f(a=1)]", "lfm2") == Said("[f(a=1)]", "", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("f(a='x'", '{"a":"x"}'),
+        ("f(a=1, b=[2, 'x'", '{"a":1,"b":[2, \'x\']'),
+        ("f(a='x", '{"a":"x]'),
+    ],
+)
+def test_what_a_call_lacks_at_its_end_does_not_hide_it(text: str, arguments: str) -> None:
+    assert parse(block(text), "lfm2") == Said("", "", [("f", arguments)])
+
+
+@pytest.mark.parametrize("text", ["f(a=1)", '{"name": "f", "arguments": {"a": 1}}'])
+def test_calls_may_be_without_brackets_and_json(text: str) -> None:
+    for written in (block(text), f"<|tool_call_start|>{text}<|tool_call_end|>"):
+        assert parse(written, "lfm2") == Said("", "", [("f", '{"a":1}')])
 
 
 def test_text_after_a_call_that_is_not_a_call_is_content() -> None:
-    assert parse(block("f(a=1)(2)"), "lfm2") == Said(
-        "(2)]<|tool_call_end|>", "", [("f", '{"a":1}')]
-    )
+    assert parse(block("f(a=1)(2)"), "lfm2") == Said("(2)]", "", [("f", '{"a":1}')])
+    text = block("f(a=1), broken") + " and more"
+    assert parse(text, "lfm2") == Said(", broken] and more", "", [("f", '{"a":1}')])
 
 
 def test_a_call_that_breaks_off_is_not_closed() -> None:
     text = "<|tool_call_start|>[f(a=1, b='cut"
-    assert parse(text, "lfm2") == Said(" b='cut", "", [("f", '{"a":1')])
-    text = block("f(a=1), broken") + " and more"
-    assert parse(text, "lfm2") == Said(
-        ", broken]<|tool_call_end|> and more", "", [("f", '{"a":1}')]
-    )
+    assert parse(text, "lfm2") == Said("", "", [("f", '{"a":1,"b":"cut')])
 
 
 def test_calls_are_found_after_reasoning_and_not_in_it() -> None:

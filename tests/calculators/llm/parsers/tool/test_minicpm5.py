@@ -47,7 +47,7 @@ def test_ends_of_turns_are_left_out() -> None:
     text = "<s>Hi<|im_end|>" + call("a", "x") + "<|im_end|>"
     assert parse(text, "minicpm5", tools=TOOLS) == Said("Hi", "", [("f", '{"a":"x"}')])
     broken = '<function name="f"><param name="a">x<|im_end|>'
-    assert parse(broken, "minicpm5").content == '<function name="f"><param name="a">x'
+    assert parse(broken, "minicpm5").calls == [("f", "")]
 
 
 def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
@@ -58,7 +58,7 @@ def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['<function name="f', '<function name="f">', '<function name="f"><param name="a">x']
+    "text", ['<function name="f', '<function name="f">', '<function name="f"> and more']
 )
 def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "minicpm5", tools=TOOLS) == Said(text, "", [])

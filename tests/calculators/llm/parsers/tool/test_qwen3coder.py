@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from calculators.language.events import Arguments, Content, ToolCall
+from calculators.language.events import Arguments, ToolCall
 from tests.calculators.llm.parsers.said import Said, parse, parsers
 
 TOOLS = {
@@ -65,7 +65,7 @@ def test_the_beginning_of_the_block_may_be_missing() -> None:
         ("path", "3.10", '"3.10"'),
         ("path", '{"a": 1}', r'"{\"a\": 1}"'),
         ("path", "null", '"null"'),
-        ("path", '"quoted"', '"quoted"'),
+        ("path", '"quoted"', r'"\"quoted\""'),
         ("path", '"a" and "b"', r'"\"a\" and \"b\""'),
         ("path", "", '""'),
         ("path", "\n", r'"\n"'),
@@ -98,17 +98,17 @@ def test_json_values_may_have_any_depth() -> None:
     assert arguments(("unknown", deep)) == f'{{"unknown":{deep}}}'
 
 
-def test_a_complete_argument_is_sent_and_a_later_string_is_streamed() -> None:
-    parser = parsers("qwen3coder").start(tools=TOOLS)
-    assert parser.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == []
-    begun = [ToolCall("write"), Arguments('{"path":"a.txt"')]
-    assert parser.feed("xt\n</parameter>\n") == begun
-    begun_text = [Arguments(',"text":"'), Arguments("first line")]
-    assert parser.feed("<parameter=text>\nfirst line\n") == begun_text
-    assert parser.feed('"second"') == [Arguments('\\n\\"second\\"')]
-    assert parser.feed("\n</parameter>") == [Arguments('"')]
-    assert parser.feed("</function></tool_call>") == [Arguments("}")]
-    assert parser.finish() == []
+def test_a_text_goes_out_as_it_grows() -> None:
+    stream = parsers("qwen3coder").start(tools=TOOLS)
+    begun = [ToolCall("write"), Arguments('{"path":"a.t')]
+    assert stream.feed("<tool_call>\n<function=write>\n<parameter=path>\na.t") == begun
+    assert stream.feed("xt\n</parameter>\n") == [Arguments("xt")]
+    begun_text = [Arguments('","text":"first line')]
+    assert stream.feed("<parameter=text>\nfirst line\n") == begun_text
+    assert stream.feed('"second"') == [Arguments('\\n\\"second\\"')]
+    assert stream.feed("\n</parameter>") == []
+    assert stream.feed("</function></tool_call>") == [Arguments('"}')]
+    assert stream.finish() == []
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,6 @@ def test_a_complete_argument_is_sent_and_a_later_string_is_streamed() -> None:
         "<function=a<b></function>",
         "<function=" + "x" * 1000 + "></function>",
         "<tool_call><function=write> then text <parameter=path>a</parameter>",
-        "<tool_call><function=write><parameter=path>unfinished",
-        "<function=write><parameter=",
         "</function></tool_call></parameter>",
     ],
 )
@@ -132,17 +130,21 @@ def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert read(text) == Said(text, "", [])
 
 
-def test_a_call_that_breaks_off_is_not_closed() -> None:
+def test_a_call_that_is_cut_is_not_closed() -> None:
     path = "<function=write><parameter=path>a</parameter>"
-    assert read(path) == Said("", "", [("write", '{"path":"a"')])
-    assert read(path + "<parameter=size>1") == Said(
-        "<parameter=size>1", "", [("write", '{"path":"a"')]
-    )
+    assert read(path + "<parameter=size>1") == Said("", "", [("write", '{"path":"a"')])
+    assert read(path + "<parameter=si") == Said("", "", [("write", '{"path":"a"')])
     assert read(path + "<parameter=text>cut\n") == Said(
         "", "", [("write", r'{"path":"a","text":"cut\n')]
     )
+    assert read("<function=write><parameter=path>cut") == Said("", "", [("write", '{"path":"cut')])
+
+
+def test_the_end_of_a_call_may_be_missing() -> None:
+    path = "<function=write><parameter=path>a</parameter>"
+    assert read(path) == Said("", "", [("write", '{"path":"a"}')])
     assert read(path + "<function=b></function>") == Said(
-        "", "", [("write", '{"path":"a"'), ("b", "{}")]
+        "", "", [("write", '{"path":"a"}'), ("b", "{}")]
     )
 
 
@@ -151,17 +153,10 @@ def test_a_call_ends_with_its_block_at_the_latest() -> None:
     assert read(text) == Said(" ok", "", [("write", '{"path":"a"}')])
 
 
-def test_text_between_arguments_follows_the_call() -> None:
+def test_an_end_of_a_value_that_text_follows_is_in_the_value() -> None:
     text = call(("path", "a"), ("size", "1")).replace("</parameter>\n", "</parameter> well, ", 1)
-    parser = parsers("qwen3coder").start(tools=TOOLS)
-    assert [*parser.feed(text), *parser.finish()] == [
-        ToolCall("write"),
-        Arguments('{"path":"a"'),
-        Arguments(',"size":1'),
-        Arguments("}"),
-        Content(" well, "),
-    ]
-    assert read(text).calls == [("write", '{"path":"a","size":1}')]
+    ((_, arguments),) = read(text).calls
+    assert json.loads(arguments) == {"path": "a\n</parameter> well, <parameter=size>\n1"}
 
 
 @pytest.mark.parametrize(
