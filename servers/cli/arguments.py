@@ -397,7 +397,8 @@ def _add_parse_output(commands: argparse._SubParsersAction[CommandParser]) -> No
         "parse-output",
         "print what a model's text means: content, reasoning, tool calls",
         "Reads the text from standard input, as the tokenizer gives it, and prints one JSON\n"
-        'object: {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]}.',
+        'object: {"content", "reasoning_content", "tool_calls": [{"name", "arguments"}]},\n'
+        "with the id of a call where the model writes one. With --jsonl it reads many answers.",
     )
     command.add_later = _add_parse_output_later
 
@@ -429,6 +430,13 @@ def _add_parse_output_later(command: CommandParser) -> None:
         action="store_true",
         help="standard input is JSON lines, each a string, a chunk of the text; prints for each"
         " the delta it makes as JSON, or null, and one line more for the end",
+    )
+    command.add_argument(
+        "--jsonl",
+        action="store_true",
+        help="standard input is JSON lines, each an answer: model_output, and maybe family (else the"
+        " parsers of this command), tools_schemas (as --tools), rendered_prompt and finish_reason;"
+        " prints a line for each, with an error where one is wrong, and exits with 1 after any",
     )
 
 

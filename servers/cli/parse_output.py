@@ -133,7 +133,10 @@ def _parsed(answer: dict[str, Any], parsers: Callable[[str], OutputParsers]) -> 
     stream = parsers(answer.get("family") or "").start(
         tools={} if tools is None else tools or None, prompt=answer.get("rendered_prompt") or ""
     )
-    return _message([*stream.feed(answer["model_output"]), *stream.finish()])
+    message = _message([*stream.feed(answer["model_output"]), *stream.finish()])
+    # As in answers of the server, where every call has an id.
+    calls = [{"id": new_call_id(), **call} for call in message["tool_calls"]]
+    return {**message, "tool_calls": calls}
 
 
 # In -----------------------------------------------------------------------------------------------
@@ -198,7 +201,8 @@ def _message(events: Iterable[OutputEvent]) -> dict[str, Any]:
             case Reasoning(text):
                 thought.append(text)
             case ToolCall(name, call_id):
-                calls.append({"id": call_id or new_call_id(), "name": name, "arguments": ""})
+                own = {"id": call_id} if call_id else {}
+                calls.append({**own, "name": name, "arguments": ""})
             case Arguments(text):
                 calls[-1]["arguments"] += text
     return {

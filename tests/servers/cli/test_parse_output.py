@@ -26,6 +26,14 @@ def parse(feed: str, *words: str | Path) -> Any:
     return line
 
 
+def answers(*given: object) -> tuple[int, list[Any]]:
+    """The exit code and the lines for some answers."""
+    feed = "".join(json.dumps(each) + "\n" for each in given)
+    done = graphrt("parse-output", "--jsonl", *HERMES, feed=feed)
+    assert done.stderr == ""
+    return done.returncode, lines(done.stdout)
+
+
 def deltas(chunks: list[str], *words: str | Path) -> list[Any]:
     feed = "".join(json.dumps(chunk) + "\n" for chunk in chunks)
     done = graphrt("parse-output", "--stream", *words, feed=feed)
@@ -37,8 +45,8 @@ def test_content_reasoning_and_calls() -> None:
     text = f"<think>\nHm. é</think>\n\nWell. {CALL}\n{CALL}\n"
     call = {"name": "f", "arguments": '{"a":[1,2]}'}
     assert parse(text, *HERMES, *QWEN) == {
-        "content": "\n\nWell. ",
-        "reasoning_content": "\nHm. é",
+        "content": "Well.",
+        "reasoning_content": "Hm. é",
         "tool_calls": [call, call],
     }
 
@@ -117,7 +125,8 @@ def test_a_stream_of_chunks() -> None:
 
 
 def test_a_name_comes_alone_when_its_arguments_are_not_there_yet() -> None:
-    first, second, last = deltas(["[TOOL_CALLS]f[ARGS]", "{}"], "--tool-parser", "devstral")
+    begin = "<|channel|>commentary to=functions.f<|message|>"
+    first, second, last = deltas([begin, "{}"], "--tool-parser", "gptoss")
     assert first["tool_calls"][0]["function"] == {"name": "f"}
     assert second == {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
     assert last is None
@@ -186,3 +195,71 @@ def test_tools_that_are_none(tmp_path: Path, tools: str) -> None:
 
 def test_wrong_usage() -> None:
     assert graphrt("parse-output", "text").returncode == 2
+
+
+# Answers as lines ---------------------------------------------------------------------------------
+
+
+def test_each_line_has_a_family_of_its_own() -> None:
+    schemas = {"f": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    code, got = answers(
+        {"family": "hermes", "model_output": f"Hm.</think>{CALL}", "rendered_prompt": "<think>\n"},
+        {
+            "family": "kimi_k2",
+            "model_output": "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:3"
+            '<|tool_call_argument_begin|>{"a": "é"}<|tool_call_end|><|tool_calls_section_end|>',
+            "tools_schemas": schemas,
+            "finish_reason": "stop",
+        },
+        {
+            "family": "glm45",
+            "model_output": "<think>x</think>Hi.<tool_call>f\n<arg_key>a</arg_key>\n"
+            "<arg_value>007</arg_value>\n</tool_call>",
+            "tools_schemas": schemas,
+        },
+        {"model_output": CALL},
+        {"model_output": CALL, "tools_schemas": {}},
+        {"family": "gptoss", "model_output": "<|channel|>final<|message|>Hi."},
+    )
+    assert code == 0
+    ids = [call.pop("id") for line in got for call in line["tool_calls"]]
+    assert ids[1] == "functions.f:3"
+    assert all(re.fullmatch("[0-9A-Za-z]{9}", each) for each in (ids[0], *ids[2:]))
+    call = {"name": "f", "arguments": '{"a":[1,2]}'}
+    assert got == [
+        {"content": "", "reasoning_content": "Hm.", "tool_calls": [call]},
+        {
+            "content": "",
+            "reasoning_content": "",
+            "tool_calls": [{"name": "f", "arguments": '{"a":"é"}'}],
+        },
+        {
+            "content": "Hi.",
+            "reasoning_content": "x",
+            "tool_calls": [{"name": "f", "arguments": '{"a":"007"}'}],
+        },
+        {"content": "", "reasoning_content": "", "tool_calls": [call]},
+        {"content": CALL, "reasoning_content": "", "tool_calls": []},
+        {"content": "Hi.", "reasoning_content": "", "tool_calls": []},
+    ]
+
+
+def test_a_line_that_is_wrong_has_an_error_and_the_others_are_answered() -> None:
+    wrong: list[tuple[object, str]] = [
+        ({"family": "kimi", "model_output": ""}, 'line 1: "family": "kimi" is not known. Did you'),
+        ({"family": "hermes"}, 'line 2: "model_output": expected a string'),
+        ({"model_output": "", "tools_schemas": [1]}, 'line 3: "tools_schemas": expected an object'),
+        ({"model_output": "", "rendered_prompt": 5}, 'line 4: "rendered_prompt": expected a str'),
+        ([], "line 5: expected an object"),
+    ]
+    code, got = answers(*(each for each, _ in wrong), {"model_output": "Hi."})
+    assert code == 1
+    for line, (_, error) in zip(got, wrong, strict=False):
+        assert line["error"].startswith(error)
+    assert got[-1]["content"] == "Hi."
+
+
+def test_a_thousand_answers_take_no_more_than_seconds() -> None:
+    line = json.dumps({"family": "qwen3coder", "model_output": f"<think>a</think>{CALL} " * 3})
+    done = graphrt("parse-output", "--jsonl", feed=f"{line}\n" * 1000)
+    assert len(lines(done.stdout)) == 1000
