@@ -13,9 +13,9 @@ from servers.fronts.openapi.document import describe
 from servers.operations.metrics.server_metrics import ServerMetrics
 from tests.support.markdown import text_of
 from website.calculator_pages import calculator_pages
-from website.gguf_tables import PAGE as MODELS_PAGE
-from website.gguf_tables import with_tables
 from website.http_api import http_api_page
+from website.model_tables import PAGE as MODELS_PAGE
+from website.model_tables import with_tables
 from website.pictures import FOLDER, pictures
 from website.repository_pages import RepositoryPages
 
@@ -77,6 +77,6 @@ def test_links_of_a_page_lead_to_their_places_in_the_site() -> None:
     )
 
 
-def test_tables_of_gguf_files_are_those_of_the_declarations() -> None:
+def test_tables_of_models_are_those_of_the_declarations() -> None:
     page = MODELS_PAGE.read_text(encoding="utf-8")
-    assert with_tables(page) == page, "run python -m website.gguf_tables"
+    assert with_tables(page) == page, "run python -m website.model_tables"

@@ -1,6 +1,6 @@
-"""The tables of GGUF files in ``docs/models.md``, made of the declarations of families and types.
+"""The tables in ``docs/models.md``, made of declarations: of calls and reasoning, of GGUF files.
 
-``python -m website.gguf_tables`` writes them anew.
+``python -m website.model_tables`` writes them anew.
 """
 
 from __future__ import annotations
@@ -17,15 +17,53 @@ from calculators.kit.checkpoints.families import (
     ModelFamily,
 )
 from calculators.kit.checkpoints.packed import UNPACKED, OffsetForm, computable_types, stored_bytes
+from calculators.llm.parsers import families as calls
+from calculators.llm.parsers.families import Family
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
-_BEGIN: Final = "<!-- made by website.gguf_tables -->\n"
 _END: Final = "<!-- end -->\n"
 _SAMPLE: Final = 1 << 20
 
 
-def tables() -> str:
-    """Return both tables, and what cannot be run."""
+def table_of_calls() -> str:
+    """Return the table of the forms of calls and reasoning."""
+    lines = ["| family | models | a call; its argument; around all | reasoning |"]
+    lines.append("|---|---|---|---|")
+    for family in calls.FAMILIES.values():
+        names = ", ".join(f"`{name}`" for name in (family.name, *family.aliases))
+        models = ", ".join(family.models)
+        lines.append(f"| {names} | {models} | {_calls(family)} | {_reasoning(family)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _calls(family: Family) -> str:
+    form = family.calls
+    if form is None:
+        return "none"
+    found = [_shown(form.call)]
+    if form.argument:
+        found.append(_shown(form.argument))
+    begin, end = form.section
+    if form.is_list:
+        begin, end = begin + "[", "]" + end
+    if begin or end:
+        found.append(f"{_shown(begin)} … {_shown(end)}" if end else _shown(begin))
+    return "; ".join(found)
+
+
+def _reasoning(family: Family) -> str:
+    marks = family.reasoning
+    return "none" if marks is None else f"{_shown(marks.begin[0])} … {_shown(marks.end[0])}"
+
+
+def _shown(text: str) -> str:
+    """Return a text as code in a table; line ends are shown."""
+    written = text.replace("\n", "⏎").replace("|", "\\|")
+    return f"`` {written} ``" if "`" in text else f"`{written}`"
+
+
+def tables_of_gguf() -> str:
+    """Return both tables of GGUF files, and what cannot be run."""
     lines = _families(FAMILIES)
     lines += ["", "Encoders, for embeddings and rerank:", "", *_families(ENCODERS)]
     by_need: dict[str, list[str]] = {}
@@ -111,9 +149,12 @@ def _feed_forward(family: ModelFamily) -> str:
 
 def with_tables(page: str) -> str:
     """Return the page with its tables made anew."""
-    before, _, rest = page.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}\n{tables()}\n{_END}{after}"
+    for name, table in (("calls", table_of_calls()), ("gguf", tables_of_gguf())):
+        begin = f"<!-- made by website.model_tables: {name} -->\n"
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(_END)
+        page = f"{before}{begin}\n{table}\n{_END}{after}"
+    return page
 
 
 if __name__ == "__main__":
