@@ -119,12 +119,11 @@ def test_the_tutorials_endpoint_answers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def parsers(tmp_path: Path) -> Path:
-    """Install the tutorial's parsers as the package that it describes."""
+    """Install the tutorial's family as the package that it describes."""
     write(
         tmp_path,
         PARSER,
-        wondering__py=("python", "class Wondering"),
-        brackets__py=("python", "class Brackets"),
+        brackets__py=("python", "BRACKETS = Family("),
         try_it__py=("python", "from brackets"),
     )
     project = tomllib.loads(block(PARSER, "toml", "entry-points"))["project"]
@@ -136,17 +135,18 @@ def parsers(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_tutorials_tool_parser_passes_its_test(parsers: Path) -> None:
+def test_the_tutorials_family_passes_its_case(parsers: Path) -> None:
     assert run_python("try_it.py", parsers) == block(PARSER, "", "ToolCall(name=")
 
 
-def test_the_tutorials_reasoning_parser_is_found(parsers: Path) -> None:
-    (command,) = commands(PARSER, "--reasoning-parser wondering")
-    expected = block(PARSER, "console", "--reasoning-parser wondering").split("\n", 1)[1]
+@pytest.mark.parametrize("containing", ["--reasoning-parser brackets", "--jsonl"])
+def test_the_tutorials_family_is_found(parsers: Path, containing: str) -> None:
+    (command,) = commands(PARSER, containing)
+    expected = block(PARSER, "console", containing).split("\n", 1)[1]
     assert run_shell(command, parsers, path=[parsers]) == expected
 
 
-def test_the_tutorials_tool_parser_is_found_and_loses_no_text(parsers: Path) -> None:
+def test_the_tutorials_family_loses_no_text(parsers: Path) -> None:
     feed = "printf '%s' 'a [[ b ]] c [[d'"
     command = f"{feed} | graphrt parse-output --tool-parser brackets"
     printed = json.loads(run_shell(command, parsers, path=[parsers]))
