@@ -19,7 +19,7 @@ from calculators.kit.settings.declaration import (
     options_of,
     values_of,
 )
-from calculators.llm.parsers import names
+from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from calculators.llm.task_options import LlmSettings
 from graph_runtime import FamilySettings
@@ -181,9 +181,9 @@ def test_a_value_that_cannot_be_used_names_its_flag() -> None:
 
 def test_every_named_parser_is_there_and_in_the_help() -> None:
     text = graphrt("parse-output", "--help").stdout
-    for name in names.TOOL_PARSERS:
+    for name in tool_parser_names():
         assert tool_parser(name) is not None
         assert name in text
-    for name in names.REASONING_PARSERS:
+    for name in reasoning_parser_names():
         assert reasoning_parser(name) is not None
         assert name in text
