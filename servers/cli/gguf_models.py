@@ -26,6 +26,7 @@ from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files import cache_size_for, read_cache_shape
 from calculators.llm.model_source import check_templates
+from calculators.llm.parsers.pattern import described
 from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
@@ -205,6 +206,7 @@ def _template_facts(vocabulary: Vocabulary, file: GgufFile) -> dict[str, Any] | 
         "others": [name for name in vocabulary.templates if name],
         "tool_parser": chats.tool_parser or None,
         "reasoning_parser": chats.analysis.reasoning_parser,
+        "made": described(chats.analysis.made) if chats.analysis.made is not None else None,
         "knows_tools": chats.knows_tools,
     }
 
@@ -296,9 +298,10 @@ def _template_text(facts: Mapping[str, Any] | None) -> str:
     tools = facts["tool_parser"] or "none"
     if not facts["knows_tools"]:
         tools += " (it shows no tools: they are written into a message)"
+    made = f"; made of the template: {facts['made']}" if facts["made"] else ""
     return (
         f"{source}{others}; tool parser {tools}, reasoning parser "
-        f"{facts['reasoning_parser'] or 'none'}"
+        f"{facts['reasoning_parser'] or 'none'}{made}"
     )
 
 

@@ -49,7 +49,7 @@ def execute(args: argparse.Namespace) -> int:
             tools=chat.tools.items or None,
             template_kwargs=chat.template.all_values,
             continues=chat.template.continues,
-            calls=calls_of(tool_parser or renderer.tool_parser),
+            calls=calls_of(tool_parser or renderer.tool_parser, renderer.analysis.made),
         ).encode()
     except (GraphError, UnknownParser) as error:
         raise CommandFailed(str(error)) from error

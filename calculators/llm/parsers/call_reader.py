@@ -225,7 +225,8 @@ class CallForm:
                 ]
             )
         )
-        self.raw_ends: Final = Tags(*dict.fromkeys([*self.frame, *stops]))
+        # No text has the last one: a form that was made may have no mark at all.
+        self.raw_ends: Final = Tags(*dict.fromkeys([*self.frame, *stops, "\0"]))
         self.has_marks: Final = bool(self.heads)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import Calls, Family
 
 _FIELD: Final = re.compile(
     r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
@@ -18,7 +18,7 @@ _GAP: Final = re.compile(r"\s*\n\s*|(?<=[>})])(?=<)")
 #: Marks of such shapes are tokens of a vocabulary: no text has them by chance.
 TOKEN: Final = re.compile(r"<[|｜].*|\[/?[A-Z_ ]+\]|\[e~\[|\]<\].*|<SPECIAL_\d+>|</?s>|<[\w|]+\|>")
 #: What tells a mark from a word.
-MARK: Final = re.compile(r"[<>\[\]|]")
+MARK: Final = re.compile(r"[^\w\s.,:;'\"(){}!?-]")
 
 
 class Segment(NamedTuple):
@@ -74,3 +74,23 @@ def marks(calls: Calls) -> frozenset[str]:
     for pattern in (calls.call, *calls.accepts, calls.argument, *calls.argument_accepts):
         found.update(each.literal for each in segments(pattern))
     return frozenset(atom for text in (*found, calls.quote) for atom in atoms(text))
+
+
+def described(family: Family) -> str:
+    """Return the forms of a declaration as one line."""
+    parts = []
+    if (calls := family.calls) is not None:
+        parts.append(f"calls {calls.call!r}")
+        if calls.argument:
+            parts.append(f"arguments {calls.argument!r}")
+        if calls.is_list:
+            parts.append("in a list")
+        if any(calls.section):
+            parts.append(f"between {calls.section[0]!r} and {calls.section[1]!r}")
+        if calls.quote:
+            parts.append(f"texts between {calls.quote!r}")
+        if calls.only_one:
+            parts.append("one a turn")
+    if (marks := family.reasoning) is not None:
+        parts.append(f"reasoning between {marks.begin[0]!r} and {marks.end[0]!r}")
+    return ", ".join(parts)

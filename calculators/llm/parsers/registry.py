@@ -20,6 +20,8 @@ from graphrt_base.errors import did_you_mean, reason_of
 
 #: The value of an option that asks for no parser.
 NO_PARSER: Final = "none"
+#: The name of a declaration that was made of what a model's template renders.
+MADE: Final = "made"
 
 
 class UnknownParser(ValueError):

@@ -25,8 +25,6 @@ from calculators.kit.child_process.library_errors import lacks_memory, library_r
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.detokenizer import TokenTable, make_token_table, pieces_of
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.registry import reasoning_parser
 from calculators.llm.prompt.chat_template.analysis import (
     CONVERSATION,
     CONVERSATION_WITH_RESULT,
@@ -241,7 +239,11 @@ class PromptBuilder:
         self._problem_code = Code.FAILED_PRECONDITION
         self._chats: ChatRenderer | None = None
         try:
-            self._chats = ChatRenderer(self._load_template(template_directory))
+            self._chats = ChatRenderer(
+                self._load_template(template_directory),
+                vocabulary=_Texts(self._vocabulary),
+                architecture=_architecture(self._model_path),
+            )
         except ChatTemplateError as error:
             # Completions need no template; a chat is refused with this text.
             self._problem = str(error)
@@ -283,6 +285,7 @@ class PromptBuilder:
             ready,
             tool_parser=self._chats.tool_parser,
             reasoning_parser=self._chats.analysis.reasoning_parser or "",
+            made=self._chats.analysis.made,
             knows_tools=self._chats.knows_tools,
         )
 
@@ -438,12 +441,9 @@ class PromptBuilder:
         # (decision 0085).
         turns, results = (_written(chats, with_results=each) for each in (False, True))
         reasoning = {"<think>", "</think>", "[THINK]", "[/THINK]"}
-        name = chats.analysis.reasoning_parser
-        if name is not None:
-            begins, ends = OutputParsers(None, reasoning_parser(name)).reasoning_marks
-            tags = {*begins, *ends}
-            if all(tag.encode() in self._vocabulary for tag in tags):
-                reasoning |= tags
+        marks = chats.analysis.marks or ()
+        if all(mark.encode() in self._vocabulary for mark in marks):
+            reasoning.update(marks)
         return GuardedTokens.of(
             self._tokens_in_text({text: each for each, text in self._special.items()}),
             turns=self._tokens_in_text(self._in_vocabulary(turns)),
@@ -553,6 +553,22 @@ def _most_pixels(directory: Path) -> int | None:
     """
     own = read_model_json(directory / "preprocessor_config.json").get("max_pixels")
     return own * _REDUCED_FROM if isinstance(own, int) and own > 0 else None
+
+
+class _Texts:
+    """The texts of a vocabulary."""
+
+    def __init__(self, ids: Mapping[bytes, int]) -> None:
+        self._ids = ids
+
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str) and text.encode() in self._ids
+
+
+def _architecture(model: Path) -> str:
+    """Return what the configuration of a model names first; "" for none."""
+    found = read_model_json(model / "config.json").get("architectures")
+    return str(found[0]) if isinstance(found, list) and found else ""
 
 
 def _read_config(directory: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 from calculators.images.media.image import EncodedImage, Image
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import Calls, Family
 
 
 class PromptLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -94,7 +94,8 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     Attributes:
         tokens: the vocabulary, from which the server makes text.
         template_problem: the reason why there is no usable chat template; "" when there is one.
-        tool_parser, reasoning_parser: the parsers that fit the template; "" for none.
+        tool_parser, reasoning_parser: the forms that fit the template; "" for none.
+        made: the one that was made of it, where a name says so.
         knows_tools: the template shows tools. Otherwise they are written into messages.
     """
 
@@ -102,6 +103,7 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     template_problem: str = ""
     tool_parser: str = ""
     reasoning_parser: str = ""
+    made: Family | None = None
     knows_tools: bool = True
 
 

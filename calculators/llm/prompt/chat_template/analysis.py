@@ -1,30 +1,31 @@
 """`TemplateAnalysis`: the facts of a model that its chat template reveals.
 
-The markers and their order come from OpenVINO Model Server
-(``llm/io_processing/chat_template/analyzer.cpp``), so a model gets the same parsers here, if they
-read the calls that the template itself writes: a parser of another form is worse than none.
-
-Probes find the rest: they render short chats, and see how the template shows tools, calls,
-reasoning and system messages. The form of messages is probed for every template with tool calls or
-reasoning, not only for the families of the table. The first chat of each question to `Probe` is
-OpenVINO Model Server's (``llm/io_processing/chat_template/probe.cpp``). The further ones are for
-templates that refuse it or show nothing of it, because they expect tools, or the result of a call.
+How the model writes calls and reasoning, see `detector` and `thinking`, and what the template wants
+back: probes render short chats, and see how it shows tools, calls, reasoning and system messages.
+The first chat of each question to `Probe` is OpenVINO Model Server's
+(``llm/io_processing/chat_template/probe.cpp``). The further ones are for templates that refuse it
+or show nothing of it, because they expect tools, or the result of a call.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from calculators.language.events import Arguments, Content, ToolCall
-from calculators.llm.parsers.output_parsers import OutputParsers
-from calculators.llm.parsers.registry import ToolForm, tool_parser
+from calculators.llm.parsers.families import FAMILIES, Calls, Family, ReasoningMarks
+from calculators.llm.parsers.registry import MADE
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.detector import (
+    FoundCalls,
+    ProbeChats,
+    find_calls,
+    tool_variables,
+)
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
+from calculators.llm.prompt.chat_template.response_template import declared_family
+from calculators.llm.prompt.chat_template.thinking import MEMBERS, Switches, find_reasoning
 
 #: The text that is looked for in prompts.
 NEEDLE: Final = "probe_needle_xK9m"
@@ -40,8 +41,6 @@ _NATIVE: Final = (
     f"{NEEDLE}:<|",
     f"{NEEDLE}=",
 )
-#: The beginning of a mark at the end of a text.
-_BEGUN_MARK: Final = re.compile(r"[<\[][^<>\[\]\n]{0,64}\Z")
 _RAW_DUMP: Final = '"tool_calls": ['
 USER: Final = {"role": "user", "content": "Hello"}
 SYSTEM: Final = {"role": "system", "content": "Hello"}
@@ -75,22 +74,15 @@ CONVERSATION_WITH_RESULT: Final[Sequence[Mapping[str, Any]]] = (
 _CHATS: Final = ([USER], [SYSTEM, USER])
 
 
-def knows_tools(template: ChatTemplate) -> bool:
-    """True if the template shows the tools of a request. One that refuses every probe may."""
+def knows_tools(template: ChatTemplate, *, other_names: bool = False) -> bool:
+    """True if the template shows the tools of a request. One that refuses every probe may.
+
+    ``other_names``: give them under the names of `tool_variables` too.
+    """
     tool = {"type": "function", "function": {**TOOL["function"], "name": NEEDLE}}
-    prompts = [prompt for chat in _CHATS if (prompt := _render(template, chat, [tool]))]
+    variables = tool_variables([tool]) if other_names else {}
+    prompts = [prompt for chat in _CHATS if (prompt := _render(template, chat, [tool], variables))]
     return not prompts or any(NEEDLE in prompt for prompt in prompts)
-
-
-def shows_calls(template: ChatTemplate) -> bool:
-    """Return True if the template shows calls of earlier turns, in a form of its own then."""
-    # Some look at the calls only if there is no text.
-    return any(
-        NEEDLE
-        in _render(template, [USER, _assistant(content=text, tool_calls=[tool_call(arguments)])])
-        for arguments in (ARGUMENTS, json.dumps(ARGUMENTS))
-        for text in ("", None)
-    )
 
 
 def needs_whole_tools(template: ChatTemplate) -> bool:
@@ -192,24 +184,6 @@ class Probe:
         shows_any = NEEDLE in self._with_object or NEEDLE in self._with_text
         return not shows_any or NEEDLE in self._call(f'{{"{NEEDLE}": ')
 
-    def answers_with_call(self) -> Iterator[str]:
-        """Yield the text of an answer with one call, with its end, if the template shows it.
-
-        It begins where the prompt begins to differ from that of an answer without the call.
-        """
-        arguments: Any = ARGUMENTS if self.takes_objects else json.dumps(ARGUMENTS)
-        silent = list(self._chats(_assistant()))
-        calling = list(self._chats(_assistant(tool_calls=[tool_call(arguments)])))
-        for (without, tools), (chat, _) in zip(silent[:2], calling[:2], strict=False):
-            prompt, other = self._render(chat, tools), self._render(without, tools)
-            if NEEDLE in prompt and other:
-                pairs = zip(prompt, other, strict=False)
-                begin = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-                # A mark of the call and the end of the turn may have their first letters in common.
-                shared = _BEGUN_MARK.search(prompt, 0, begin)
-                yield prompt[begin if shared is None else shared.start() :]
-                return
-
     def shows_reasoning(self, field: str) -> bool:
         """Return True if the template shows the member ``field`` of an assistant's message."""
         members = {field: NEEDLE}
@@ -222,31 +196,79 @@ class Probe:
         with_text = self._call({}, content=NEEDLE)
         return bool(with_text) and not self._call({}, content=NEEDLE, **{field: "reason"})
 
-    def _call(self, arguments: Any, **members: Any) -> str:
-        """Render chats with one tool call; return the first with the needle, else the first."""
+    @property
+    def takes_many_calls(self) -> bool:
+        """False if the template shows one call of a turn, and of two calls not both."""
+        if NEEDLE not in self._with_object and NEEDLE not in self._with_text:
+            return True
+        for each in self._forms():
+            calls = [tool_call(each(f"{NEEDLE}{place}"), f"probe000{place}") for place in range(2)]
+            results = [{**RESULT, "tool_call_id": call["id"]} for call in calls]
+            for content in ("", None):
+                turn = _assistant(content=content, tool_calls=calls)
+                for chat in ([USER, turn], [USER, turn, *results]):
+                    prompt = self._render(chat, [TOOL])
+                    if all(f"{NEEDLE}{place}" in prompt for place in range(2)):
+                        return True
+        return False
+
+    @property
+    def hides_calls_beside_text(self) -> bool:
+        """True if the template shows a call only where the content is null."""
+        return not any(
+            NEEDLE in self._call(each(NEEDLE), content="") for each in self._forms()
+        ) and (NEEDLE in self._with_object or NEEDLE in self._with_text)
+
+    @property
+    def takes_any_id(self) -> bool:
+        """False if the template refuses an id that is longer than Mistral's."""
+        for each in self._forms():
+            shown = self._call(each(NEEDLE))
+            if NEEDLE in shown:
+                return NEEDLE in self._call(each(NEEDLE), call_id="call_" + CALL_ID * 2)
+        return True
+
+    @staticmethod
+    def _forms() -> tuple[Callable[[str], Any], Callable[[str], Any]]:
+        """Arguments as an object, and as a text."""
+        return (lambda key: {key: "value"}), (lambda key: json.dumps({key: "value"}))
+
+    def _call(self, arguments: Any, *, call_id: str = CALL_ID, **members: Any) -> str:
+        """Render chats with one tool call; return the first with the needle, else the first.
+
+        Some templates look at the calls only if there is no content.
+        """
         first = ""
-        for chat, tools in self._chats(_assistant(**members, tool_calls=[tool_call(arguments)])):
-            prompt = self._render(chat, tools)
-            if NEEDLE in prompt:
-                return prompt
-            first = first or prompt
+        for content in ({},) if "content" in members else ({}, {"content": None}):
+            message = {**members, **content, "tool_calls": [tool_call(arguments, call_id)]}
+            for chat, tools in self._chats(_assistant(**message)):
+                prompt = self._render(chat, tools)
+                if NEEDLE in prompt:
+                    return prompt
+                first = first or prompt
         return first
 
     def _chats(self, call: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any] | None]]:
         if self._template.files.tool_use is None:
             yield [USER, call], None
         yield [USER, call], [TOOL]
-        yield [USER, call, RESULT], [TOOL]
-        yield [SYSTEM, USER, call, RESULT, USER], [TOOL]
+        result = {**RESULT, "tool_call_id": call["tool_calls"][0]["id"]}
+        yield [USER, call, result], [TOOL]
+        yield [SYSTEM, USER, call, result, USER], [TOOL]
 
     def _render(self, chat: list[Any], tools: list[Any] | None = None) -> str:
         return _render(self._template, chat, tools)
 
 
-def _render(template: ChatTemplate, chat: list[Any], tools: list[Any] | None = None) -> str:
+def _render(
+    template: ChatTemplate,
+    chat: list[Any],
+    tools: list[Any] | None = None,
+    variables: Mapping[str, Any] | None = None,
+) -> str:
     """Render a chat; "" where the template refuses it."""
     try:
-        return template.render(chat, tools=tools)
+        return template.render(chat, tools=tools, template_kwargs=variables)
     except ChatTemplateError:
         return ""
 
@@ -255,191 +277,177 @@ def _assistant(**members: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": "", **members}
 
 
-def tool_call(arguments: Any) -> dict[str, Any]:
+def tool_call(arguments: Any, call_id: str = CALL_ID) -> dict[str, Any]:
     """Return a call of the tool of the probes."""
     return {
-        "id": CALL_ID,
+        "id": call_id,
         "type": "function",
         "function": {"name": "probe", "arguments": arguments},
     }
 
 
-Marker = Callable[[str], bool]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateAnalysis:
-    """The parsers that fit the template, and the form of messages that it expects.
+    """How the model writes, and the form of messages that its template expects.
 
     Attributes:
-        tool_parser: name of the tool parser; None where the template shows no known one.
-        reasoning_parser: name of the reasoning parser, or None.
+        tool_parser: name of a declaration, `MADE`, or a parser of channels; None where no form of
+            calls is known.
+        reasoning_parser: likewise for reasoning.
+        made: the declaration that was made, of calls or of reasoning or of both.
+        calls_found_by, reasoning_found_by: kinds of evidence, words for people.
+        marks: begin and end of reasoning.
+        opens: see `FoundReasoning`.
+        switches: the template's variables that are about reasoning.
         supports_tool_calls: the template renders tool calls of earlier turns.
         requires_object_arguments: their arguments must be objects, not the JSON text that OpenAI's
             clients send.
         takes_broken_arguments: arguments that are not a JSON object may stay text.
+        takes_many_calls: a turn may have several calls.
+        hides_calls_beside_text: calls are shown only where the content is null.
+        takes_any_id: the id of a call may be longer than nine letters and digits.
+        ids_are_headers: the id is written into the prompt, as ``functions.NAME:N``.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
             earlier turns, if it is another than ``reasoning_content``; else empty.
+        reasoning_form: the form of a content that has reasoning, where no member does.
         reasoning_excludes_content: the template refuses a tool call with text and such reasoning.
     """
 
     tool_parser: str | None = None
     reasoning_parser: str | None = None
+    made: Family | None = None
+    calls_found_by: str = ""
+    reasoning_found_by: str = ""
+    marks: tuple[str, str] | None = None
+    opens: Mapping[str, str] = field(default_factory=dict)
+    switches: Switches = field(default_factory=Switches)
     supports_tool_calls: bool = False
     requires_object_arguments: bool = False
     takes_broken_arguments: bool = True
+    takes_many_calls: bool = True
+    hides_calls_beside_text: bool = False
+    takes_any_id: bool = True
+    ids_are_headers: bool = False
     misnamed_reasoning_field: str = ""
+    reasoning_form: str = ""
     reasoning_excludes_content: bool = False
 
 
-def _all(*words: str) -> Marker:
-    return lambda source: all(word in source for word in words)
+#: Readers of messages with recipients, and the marks before and after their reasoning.
+_CHANNELS: Final = {
+    "gptoss": ("<|channel|>analysis<|message|>", "<|end|>"),
+    "onyx": ("to=self<|message|>", "<|eom|>"),
+}
 
 
-def _any(*words: str) -> Marker:
-    return lambda source: any(word in source for word in words)
+def analyze(
+    template: ChatTemplate, *, vocabulary: Container[str] = (), architecture: str = ""
+) -> TemplateAnalysis:
+    """Analyze a template by what it renders.
 
-
-_always: Marker = _all()
-_splits_thoughts = _any("<think>", "content.split('</think>')")
-
-
-@dataclass(frozen=True, slots=True)
-class _TemplateFamily:
-    """A row of the table: a marker, its parsers, and the condition of the reasoning parser."""
-
-    marker: Marker
-    tool_parser: str | None
-    reasoning_parser: str | None = None
-    reasons: Marker = _always
-    reasoning_field: str = ""
-
-
-#: Parsers of messages with recipients, which a template may write in another order.
-_CHANNELS = ("gptoss", "onyx")
-_THOUGHTS = re.compile(r"<think>.*?</think>|</?think>", re.DOTALL)
-#: The other name of ``reasoning_content`` in templates.
-_OTHER_REASONING = "thinking"
-#: The first row whose marker is in the template counts.
-_FAMILIES = (
-    _TemplateFamily(_all("<|channel|>"), "gptoss", "gptoss"),
-    _TemplateFamily(_all("<|start|>", "<|message|>", "<|eom|>", "<|eot|>"), "onyx", "onyx"),
-    _TemplateFamily(_all("<|tool_call>call:"), "gemma4", "gemma4"),
-    _TemplateFamily(
-        _all("<parameter=", "</parameter>", "<function="),
-        "qwen3coder",
-        "qwen3",
-        _any("<think>", "</think>"),
-    ),
-    _TemplateFamily(_all('<param name="'), "minicpm5", "minicpm5"),
-    _TemplateFamily(
-        _any(
-            *("<|assistant_tool_call|>", "<|tool_call_start|>", "<|tool_list_start|>"),
-            "keep_past_thinking",
-        ),
-        "lfm2",
-        "lfm2",
-        _all("message.thinking"),
-        "thinking",
-    ),
-    _TemplateFamily(_all("functools"), "phi4"),
-    _TemplateFamily(_all("[TOOL_CALLS]", "[ARGS]"), "devstral"),
-    _TemplateFamily(_all("[TOOL_CALLS]"), "mistral"),
-    _TemplateFamily(_all("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"), "mistral"),
-    _TemplateFamily(_all("<|python_tag|>"), "llama3"),
-    _TemplateFamily(_all("<tool_call>", "</tool_call>"), "hermes3", "qwen3", _splits_thoughts),
-    # Llama 3.2, whose calls have no tag.
-    _TemplateFamily(_all("<|eot_id|>", '"parameters": '), "llama3"),
-    _TemplateFamily(_splits_thoughts, None, "qwen3"),
-)
-
-
-def analyze_source(source: str) -> TemplateAnalysis:
-    """Analyze the text of a template by its markers alone."""
-    for family in _FAMILIES:
-        if family.marker(source):
-            reasons = family.reasons(source)
-            return TemplateAnalysis(
-                tool_parser=family.tool_parser,
-                reasoning_parser=family.reasoning_parser if reasons else None,
-                supports_tool_calls=family.tool_parser is not None,
-                misnamed_reasoning_field=family.reasoning_field if reasons else "",
-            )
-    return TemplateAnalysis()
-
-
-def analyze(template: ChatTemplate) -> TemplateAnalysis:
-    """Analyze a template by its markers, and by how it renders a tool call.
-
-    Where the main template shows no tool parser, a template of its own for chats with tools counts.
+    Args:
+        vocabulary: the texts of the model's tokens.
+        architecture: as the model's configuration names it.
     """
-    found = analyze_source(template.files.main.text)
-    tool_use = template.files.tool_use
-    if found.tool_parser is None and tool_use is not None:
-        with_tools = analyze_source(tool_use.text)
-        if with_tools.tool_parser is not None:
-            found = TemplateAnalysis(
-                with_tools.tool_parser,
-                found.reasoning_parser or with_tools.reasoning_parser,
-                supports_tool_calls=True,
-                misnamed_reasoning_field=with_tools.misnamed_reasoning_field,
-            )
-    source = template.files.main.text + (tool_use.text if tool_use else "")
-    if "tool_calls" in source or _OTHER_REASONING in source or found.supports_tool_calls:
-        found = _probed(Probe(template), found, source)
-    return found
-
-
-def _probed(probe: Probe, found: TemplateAnalysis, source: str) -> TemplateAnalysis:
-    is_readable = found.tool_parser not in _CHANNELS and not probe.dumps_messages
-    if found.tool_parser is not None and is_readable:
-        parser = tool_parser(found.tool_parser)
-        if any(not _reads(parser, answer) for answer in probe.answers_with_call()):
-            found = replace(found, tool_parser=None)
-    if found.supports_tool_calls:
-        # A template that takes both gets objects, which are never quoted twice.
+    chats = ProbeChats(template)
+    files = template.files
+    source = files.main.text + (files.tool_use.text if files.tool_use else "")
+    declared = declared_family(files.response_template)
+    calls = find_calls(
+        chats, declared=declared.calls, vocabulary=vocabulary, architecture=architecture
+    )
+    found = TemplateAnalysis(
+        tool_parser=calls.name or None,
+        calls_found_by=calls.found_by,
+        switches=Switches.of(chats),
+    )
+    if calls.name in _CHANNELS:
         found = replace(
             found,
-            supports_tool_calls=not probe.dumps_messages,
-            requires_object_arguments=probe.takes_objects,
+            reasoning_parser=calls.name,
+            reasoning_found_by=calls.found_by,
+            marks=_CHANNELS[calls.name],
         )
     else:
-        # OpenVINO Model Server gives text to templates that it does not know.
-        takes_objects = probe.takes_objects and not probe.takes_text
-        found = replace(found, requires_object_arguments=takes_objects)
-    found = replace(found, takes_broken_arguments=probe.takes_broken_arguments)
-    field = found.misnamed_reasoning_field or _OTHER_REASONING
-    if field not in source or probe.shows_reasoning("reasoning_content"):
-        return replace(found, misnamed_reasoning_field="")
-    if not found.misnamed_reasoning_field and not probe.shows_reasoning(field):
-        return found
+        found = _with_reasoning(found, calls, chats, declared, source)
+    return _probed(Probe(template), found, source, calls.shown is not None)
+
+
+def _with_reasoning(
+    found: TemplateAnalysis, calls: FoundCalls, chats: ProbeChats, declared: Family, source: str
+) -> TemplateAnalysis:
+    family = FAMILIES.get(calls.name)
+    own = family.reasoning if family is not None else None
+    reasoning = find_reasoning(chats, own, source, declared=declared.reasoning)
+    made = Family(name=MADE, calls=calls.calls) if calls.calls is not None else None
+    name = None
+    if reasoning.marks is not None:
+        name = _family_of(reasoning.marks, calls.name)
+        if name == MADE:
+            begin, end = reasoning.marks
+            made = replace(made or Family(name=MADE), reasoning=ReasoningMarks((begin,), (end,)))
+        if made is not None and made.calls is not None:
+            made = replace(made, calls=_without_reasoning(made.calls, reasoning.marks[1]))
+    if made is not None and (end := chats.template.files.eos_token):
+        made = replace(made, stops=(end,))
     return replace(
         found,
-        misnamed_reasoning_field=field,
-        reasoning_excludes_content=probe.refuses_reasoning_with_content(field),
+        reasoning_parser=name,
+        made=made,
+        reasoning_found_by=reasoning.found_by,
+        marks=reasoning.marks,
+        opens=reasoning.opens,
+        reasoning_form=reasoning.content_form,
+        ids_are_headers=family is not None
+        and family.calls is not None
+        and family.calls.header_is_id,
     )
 
 
-# Markers alone chose a parser of another form for 13 of 142 public templates; with the reading back
-# for none (decision 0031).
-def _reads(parser: ToolForm, answer: str) -> bool:
-    """Return True if the parser finds the call of the probe, and no mark of another form before."""
-    tools = {"probe": {"properties": {NEEDLE: {"type": "string"}}}}
-    reader = OutputParsers(parser).start(tools=tools)
-    before, arguments = "", ""
-    names: list[str] = []
-    for event in (*reader.feed(answer), *reader.finish()):
-        match event:
-            case Content(text) if not names:
-                before += text
-            case ToolCall(name):
-                names.append(name)
-            case Arguments(text):
-                arguments += text
-            case _:
-                pass
-    try:
-        values = json.loads(arguments)
-    except ValueError:
-        return False
-    return names == ["probe"] and values == ARGUMENTS and not _THOUGHTS.sub("", before).strip()
+def _family_of(marks: tuple[str, str], preferred: str) -> str:
+    """Return a declaration with these marks of reasoning, the preferred one first; else `MADE`."""
+    begin, end = marks
+    for name in (preferred, *FAMILIES):
+        family = FAMILIES.get(name)
+        own = family.reasoning if family is not None else None
+        if own is not None and begin in map(str.strip, own.begin) and end in own.end:
+            return name
+    return MADE
+
+
+def _without_reasoning(calls: Calls, end: str) -> Calls:
+    """Return a form that was made of a turn with empty reasoning before its calls."""
+    begin = calls.section[0]
+    if end in begin:
+        return replace(calls, section=(begin.rpartition(end)[2].lstrip(), calls.section[1]))
+    if end in calls.call.partition("{")[0]:
+        return replace(calls, call=calls.call.rpartition(end)[2].lstrip())
+    return calls
+
+
+def _probed(
+    probe: Probe, found: TemplateAnalysis, source: str, shows_calls: bool
+) -> TemplateAnalysis:
+    supports = (found.tool_parser is not None or shows_calls) and not probe.dumps_messages
+    # A template that takes both gets objects, which are never quoted twice. OpenVINO Model Server
+    # gives text to templates that it does not know.
+    takes_objects = probe.takes_objects and (found.tool_parser is not None or not probe.takes_text)
+    found = replace(
+        found,
+        supports_tool_calls=supports,
+        requires_object_arguments=takes_objects,
+        takes_broken_arguments=probe.takes_broken_arguments,
+        takes_many_calls=probe.takes_many_calls,
+        hides_calls_beside_text=probe.hides_calls_beside_text,
+        takes_any_id=probe.takes_any_id,
+    )
+    if found.reasoning_form or probe.shows_reasoning(MEMBERS[0]):
+        return found
+    for name in reversed(MEMBERS[1:]):
+        if name in source and probe.shows_reasoning(name):
+            return replace(
+                found,
+                misnamed_reasoning_field=name,
+                reasoning_excludes_content=probe.refuses_reasoning_with_content(name),
+            )
+    return found

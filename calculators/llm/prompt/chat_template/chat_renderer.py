@@ -12,31 +12,35 @@ Each step takes messages and returns new ones; no argument is changed.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from calculators.images.media.tags import is_tag
 from calculators.llm.grammars.notation import written_calls
-from calculators.llm.parsers.families import Calls
-from calculators.llm.parsers.registry import NO_PARSER, tool_parser
+from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.registry import MADE, NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import (
     TemplateAnalysis,
     analyze,
     knows_tools,
     needs_whole_tools,
-    shows_calls,
     shows_system_message,
     whole_tool,
 )
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+from calculators.llm.prompt.chat_template.detector import tool_variables
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.text_guard import TextGuard
+from calculators.llm.prompt.chat_template.thinking import content_with_thought
 from calculators.llm.prompt.chat_template.unseen import ShownRoles, UnseenParts
 
 Message = Mapping[str, Any]
 #: Reads the calls of models whose templates know no tools. Many models have seen its form.
-_USUAL_PARSER: Final = "hermes3"
+_USUAL_PARSER: Final = "hermes"
 #: Processor time of all probes of a template. A template of many models takes a tenth.
 _PROBE_SECONDS: Final = 4.0
 
@@ -50,28 +54,38 @@ class ChatRenderer:
 
     Attributes:
         analysis: the facts that the template reveals.
-        tool_parser: the name of the parser that fits the template; "" where the form of calls is
-            unknown.
+        tool_parser: the name of the form of calls, as `TemplateAnalysis` has it, or the usual one
+            of a template that knows no tools; "" where it is unknown.
         knows_tools: the template shows tools. Otherwise they are written into the messages.
     """
 
-    def __init__(self, template: ChatTemplate) -> None:
-        """Analyze the template."""
+    def __init__(
+        self,
+        template: ChatTemplate,
+        *,
+        vocabulary: Container[str] = (),
+        architecture: str = "",
+    ) -> None:
+        """Analyze the template; ``vocabulary`` and ``architecture`` as `analyze` takes them."""
         self._template = template
         with template.probed(_PROBE_SECONDS):
-            self._probe(template)
+            self._probe(template, vocabulary, architecture)
 
-    def _probe(self, template: ChatTemplate) -> None:
+    def _probe(self, template: ChatTemplate, vocabulary: Container[str], architecture: str) -> None:
         self._roles = ShownRoles.of(template)
         template.of_parts = self._roles.of_parts
         self._unseen = UnseenParts(template)
-        self.analysis = analyze(template)
+        self.analysis = analyze(template, vocabulary=vocabulary, architecture=architecture)
         self.knows_tools = knows_tools(template)
+        self._names_tools_otherwise = not self.knows_tools and knows_tools(
+            template, other_names=True
+        )
+        self.knows_tools |= self._names_tools_otherwise
         self.tool_parser = self.analysis.tool_parser or ""
         self._needs_whole_tools = self.knows_tools and needs_whole_tools(template)
         self._takes_system = False
         if not self.knows_tools:
-            if not self.tool_parser and not shows_calls(template):
+            if not self.tool_parser and not self.analysis.supports_tool_calls:
                 self.tool_parser = _USUAL_PARSER
             self._takes_system = shows_system_message(template)
 
@@ -99,36 +113,44 @@ class ChatRenderer:
         Raises:
             ChatTemplateError: the template refuses the chat, or would leave out a part of it.
         """
-        self._unseen.check_documents(template_kwargs or {})
+        arguments = self.analysis.switches.applied(template_kwargs or {})
+        self._unseen.check_documents(arguments)
         if tools and self._needs_whole_tools:
             tools = [whole_tool(tool) for tool in tools]
         writes_tools = not self.knows_tools and calls is not None
 
         def render(messages: Sequence[Mapping[str, Any]]) -> str:
             if not writes_tools or calls is None:
-                return self._template.render(messages, tools=tools, template_kwargs=template_kwargs)
+                if not self.analysis.takes_many_calls:
+                    messages = one_call_a_turn(messages)
+                names = tools if self._names_tools_otherwise else None
+                variables = {**tool_variables(names), **arguments} if names else arguments
+                return self._template.render(messages, tools=tools, template_kwargs=variables)
             writer = WrittenTools(calls, takes_system=self._takes_system)
             written = writer.messages(messages, tools)
-            return self._template.render(written, template_kwargs=template_kwargs)
+            return self._template.render(written, template_kwargs=arguments)
 
         history = prepare_history(messages, self.analysis)
         if guard is not None:
             history = guard.messages(history, continues=continues)
             tools = tools and guard.value(tools)
-            if template_kwargs and "documents" in template_kwargs:
-                documents = guard.value(template_kwargs["documents"])
-                template_kwargs = {**template_kwargs, "documents": documents}
+            if "documents" in arguments:
+                arguments["documents"] = guard.value(arguments["documents"])
         self._roles.check(history, has_tools=bool(tools), writes_tools=writes_tools)
         known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
 
 
-def calls_of(name: str) -> Calls | None:
+def calls_of(name: str, made: Family | None = None) -> Calls | None:
     """Return the form of the calls that a parser reads; None if it is unknown.
+
+    ``made``: the declaration of the name `MADE`.
 
     Raises:
         UnknownParser: there is no such parser, or its package is broken.
     """
+    if name == MADE:
+        return None if made is None else made.calls
     return None if name in ("", NO_PARSER) else tool_parser(name).calls
 
 
@@ -150,6 +172,8 @@ def prepare_history(
         if analysis is not None:
             _adapt(made, analysis)
         prepared.append(made)
+    if analysis is not None and (analysis.ids_are_headers or not analysis.takes_any_id):
+        _rename_ids(prepared, analysis)
     return prepared
 
 
@@ -178,9 +202,74 @@ def _adapt(message: dict[str, Any], analysis: TemplateAnalysis) -> None:
     calls = message.get("tool_calls")
     if isinstance(calls, list):
         message["tool_calls"] = [_with_arguments(call, analysis) for call in calls]
+        if analysis.hides_calls_beside_text and not message.get("content"):
+            message["content"] = None
     field = analysis.misnamed_reasoning_field
+    thought = message.get("reasoning_content")
     if field and "reasoning_content" in message and not _excludes(analysis, message):
-        message[field] = message["reasoning_content"]
+        message[field] = thought
+    if analysis.reasoning_form and isinstance(thought, str) and thought:
+        content = message.get("content")
+        message["content"] = content_with_thought(analysis.reasoning_form, thought, content)
+
+
+_SHORT_ID: Final = re.compile(r"[0-9A-Za-z]{9}")
+_HEADER: Final = re.compile(r"functions\..+:\d+")
+
+
+def _rename_ids(messages: list[dict[str, Any]], analysis: TemplateAnalysis) -> None:
+    """Give calls and their results ids that the template takes.
+
+    Clients change ids, and a chat may have begun with another model.
+    """
+    names: dict[str, str] = {}
+    count = 0
+    for message in messages:
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            renamed = []
+            for call in calls:
+                given = call.get("id") if isinstance(call, dict) else None
+                if isinstance(given, str):
+                    call = {**call, "id": _id(call, given, count, analysis)}
+                    names[given] = call["id"]
+                renamed.append(call)
+                count += 1
+            message["tool_calls"] = renamed
+        if (result_of := message.get("tool_call_id")) in names:
+            message["tool_call_id"] = names[result_of]
+
+
+def _id(call: Mapping[str, Any], given: str, count: int, analysis: TemplateAnalysis) -> str:
+    if analysis.ids_are_headers:
+        name = (call.get("function") or {}).get("name")
+        return given if _HEADER.fullmatch(given) else f"functions.{name}:{count}"
+    if _SHORT_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode(errors="replace")).hexdigest()[:9]
+
+
+def one_call_a_turn(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with a turn for each call, and its results after it."""
+    turns: list[Message] = []
+    waiting = deque(messages)
+    while waiting:
+        message = waiting.popleft()
+        calls = message.get("tool_calls")
+        if not isinstance(calls, list) or len(calls) < 2:
+            turns.append(message)
+            continue
+        results: list[Message] = []
+        while waiting and waiting[0].get("role") == "tool":
+            results.append(waiting.popleft())
+        for place, call in enumerate(calls):
+            first = message if place == 0 else {"role": message["role"], "content": ""}
+            turns.append({**first, "tool_calls": [call]})
+            own = [each for each in results if each.get("tool_call_id") == call.get("id")]
+            turns += own
+            results = [each for each in results if each not in own]
+        turns += results
+    return turns
 
 
 def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:

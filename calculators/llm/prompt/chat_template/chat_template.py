@@ -72,6 +72,7 @@ class TemplateFiles:
         eos_token: text of the token at their end.
         special_tokens: texts of further tokens by name, ``pad_token`` say; as Hugging Face's
             tokenizers have them, ``extra_special_tokens`` too.
+        response_template: how Hugging Face's tokenizer takes answers apart; None: it does not say.
         directory: the directory that ``{% include %}`` reads from; None: there is none.
     """
 
@@ -81,6 +82,7 @@ class TemplateFiles:
     bos_token: str = ""
     eos_token: str = ""
     special_tokens: Mapping[str, str] = field(default_factory=dict)
+    response_template: Mapping[str, Any] | None = None
     directory: Path | None = None
 
     @property
@@ -123,6 +125,7 @@ class TemplateFiles:
             bos_token=_token_text(tokens, special, "bos_token"),
             eos_token=_token_text(tokens, special, "eos_token"),
             special_tokens=_special_tokens(tokens, special),
+            response_template=tokens.get("response_template"),
             directory=directory,
         )
 

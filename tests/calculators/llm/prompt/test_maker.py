@@ -87,7 +87,7 @@ def test_a_text_that_cannot_fit_is_refused_before_it_is_tokenized(maker: PromptB
 def test_ready_describes_template_and_tokens(maker: PromptBuilder) -> None:
     ready = maker.ready()
     assert ready.template_problem == ""
-    assert ready.tool_parser == "hermes3"
+    assert ready.tool_parser == "hermes"
     assert ready.tokens.is_exact
     assert ready.tokens.decode(encoded("Hello", special=True)) == "Hello"
 

@@ -2,61 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze, analyze_source
+from calculators.llm.parsers.families import FAMILIES as FAMILIES_OF_CALLS
+from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze
 from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from tests.calculators.llm.prompt.chat_template.families.oracle import FAMILIES
 from tests.calculators.llm.prompt.chat_template.model_directories import make_model
 
 CALLS = "{% for m in messages %}{% for c in m.tool_calls %}CALL{% endfor %}{% endfor %}x"
-HERMES = "{# <tool_call> </tool_call> #}"
-
-
-@pytest.mark.parametrize(
-    ("source", "tool_parser", "reasoning_parser"),
-    [
-        ("", None, None),
-        ("<|channel|>", "gptoss", "gptoss"),
-        ("<|start|><|message|><|eom|><|eot|>", "onyx", "onyx"),
-        ("<|start|><|message|>", None, None),
-        ("<|tool_call>call:", "gemma4", "gemma4"),
-        ("<function=<parameter=</parameter>", "qwen3coder", None),
-        ("<function=<parameter=</parameter></think>", "qwen3coder", "qwen3"),
-        ('<param name="', "minicpm5", "minicpm5"),
-        ("<|tool_call_start|>", "lfm2", None),
-        ("<|tool_list_start|>", "lfm2", None),
-        ('<|eot_id|>"parameters": ', "llama3", None),
-        ("keep_past_thinking message.thinking", "lfm2", "lfm2"),
-        ("functools", "phi4", None),
-        ("[TOOL_CALLS][ARGS]", "devstral", None),
-        ("[TOOL_CALLS]", "mistral", None),
-        ("[AVAILABLE_TOOLS][/AVAILABLE_TOOLS]", "mistral", None),
-        ("<|python_tag|>", "llama3", None),
-        ("<tool_call></tool_call>", "hermes3", None),
-        ("<tool_call></tool_call>content.split('</think>')", "hermes3", "qwen3"),
-        ("<think>", None, "qwen3"),
-        ("</think>", None, None),
-        ("<|channel|><tool_call></tool_call>", "gptoss", "gptoss"),
-    ],
-)
-def test_markers_in_the_template_choose_the_parsers(
-    source: str, tool_parser: str | None, reasoning_parser: str | None
-) -> None:
-    found = analyze_source(source)
-    assert (found.tool_parser, found.reasoning_parser) == (tool_parser, reasoning_parser)
-    assert found.supports_tool_calls is (tool_parser is not None)
-
-
-def test_the_field_that_a_template_reads_reasoning_from_is_found() -> None:
-    assert analyze_source("keep_past_thinking message.thinking").misnamed_reasoning_field == (
-        "thinking"
-    )
-    assert analyze_source("keep_past_thinking").misnamed_reasoning_field == ""
+#: Instructions that name the marks of a form.
+HERMES = "{% if tools %}<tool_call> </tool_call>{% endif %}"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +44,6 @@ def test_templates_that_need_arguments_as_objects_are_found(
 
 def test_a_template_that_dumps_messages_supports_no_calls() -> None:
     found = analyze(ChatTemplate.of_source(HERMES + "{{ messages | tojson }}"))
-    assert found.tool_parser == "hermes3"
     assert not found.supports_tool_calls
 
 
@@ -145,7 +103,8 @@ def test_arguments_may_be_in_an_unknown_syntax(printed: str, wants_objects: bool
 )
 def test_a_template_of_no_known_family_has_no_parsers(printed: str, wants_objects: bool) -> None:
     found = analyze(ChatTemplate.of_source(CALLS.replace("CALL", printed)))
-    assert found == TemplateAnalysis(requires_object_arguments=wants_objects)
+    assert (found.tool_parser, found.reasoning_parser) == (None, None)
+    assert found.requires_object_arguments is wants_objects
 
 
 @pytest.mark.parametrize(
@@ -164,44 +123,49 @@ def test_the_field_of_reasoning_is_probed(markers: str, printed: str, field: str
     assert analyze(ChatTemplate.of_source(source)).misnamed_reasoning_field == field
 
 
-def _calls(
-    tool: str, reasoning: str | None = None, *, objects: bool = True, **others: object
-) -> dict[str, object]:
-    return {
-        "tool_parser": tool,
-        "reasoning_parser": reasoning,
-        "supports_tool_calls": True,
-        "requires_object_arguments": objects,
-        **others,
-    }
-
-
-OF_FAMILIES: dict[str, dict[str, object]] = {
-    "chatml": {},
-    "command_r7b": {"requires_object_arguments": True},
-    "deepseek_v3": {"reasoning_parser": "qwen3"},
-    "devstral": _calls("devstral"),
-    "gemma3": {},
-    "gemma4": _calls("gemma4", "gemma4"),
-    "glm4": {**_calls("hermes3", "qwen3"), "tool_parser": None},  # has a form of its own
-    "gpt_oss": _calls(
-        "gptoss", "gptoss", misnamed_reasoning_field="thinking", reasoning_excludes_content=True
+#: Form of calls, of reasoning, whether arguments are objects, and what is not as usual.
+OF_FAMILIES: dict[str, tuple[str | None, str | None, bool, dict[str, object]]] = {
+    "chatml": (None, None, False, {}),
+    "command_r7b": ("cohere", "cohere", True, {}),
+    "deepseek_v3": ("deepseek_v31", "deepseek_v31", False, {}),
+    "devstral": ("devstral", None, True, {}),
+    "gemma3": (None, None, False, {}),
+    "gemma4": ("gemma4", "gemma4", True, {}),
+    "glm4": ("glm45", "glm45", True, {}),
+    "gpt_oss": (
+        "gptoss",
+        "gptoss",
+        True,
+        {
+            "misnamed_reasoning_field": "thinking",
+            "reasoning_excludes_content": True,
+            "takes_many_calls": False,
+        },
     ),
-    "granite": _calls("hermes3", "qwen3"),
-    "hermes3": _calls("hermes3"),
-    "kimi_k2": {},
-    "lfm2": _calls("lfm2", "lfm2", misnamed_reasoning_field="thinking"),
-    "llama2": {},
-    "llama3": _calls("llama3"),
-    "minicpm5": _calls("minicpm5", "minicpm5"),
-    "minimax_m2": {"reasoning_parser": "qwen3", "requires_object_arguments": True},
-    "mistral": _calls("mistral"),
-    "onyx": _calls("onyx", "onyx"),
-    "phi4_mini": _calls("phi4", objects=False),
-    "qwen3": _calls("hermes3", "qwen3"),
-    "qwen3_coder": _calls("qwen3coder"),
-    "smollm3": _calls("hermes3", "qwen3", objects=False),  # shows no calls of earlier turns
+    "granite": ("hermes", "hermes", True, {}),
+    "hermes3": ("hermes", None, True, {}),
+    "kimi_k2": ("kimi_k2", None, True, {"ids_are_headers": True}),
+    "lfm2": ("lfm2", "lfm2", True, {"misnamed_reasoning_field": "thinking"}),
+    "llama2": (None, None, False, {}),
+    "llama3": ("llama3", None, True, {"takes_many_calls": False}),
+    "minicpm5": ("minicpm5", "minicpm5", True, {}),
+    "minimax_m2": ("minimax_m2", "minimax_m2", True, {}),
+    "mistral": ("mistral", None, True, {}),
+    "onyx": ("onyx", "onyx", True, {}),
+    "phi4_mini": ("phi4mini", None, False, {}),
+    "qwen3": ("hermes", "hermes", True, {}),
+    "qwen3_coder": ("qwen3coder", None, True, {}),
+    "smollm3": ("hermes", "hermes", False, {}),  # shows no calls of earlier turns
 }
+UNUSUAL = (
+    "misnamed_reasoning_field",
+    "reasoning_excludes_content",
+    "takes_many_calls",
+    "hides_calls_beside_text",
+    "takes_any_id",
+    "ids_are_headers",
+    "reasoning_form",
+)
 
 #: They walk through the arguments.
 TAKE_NO_BROKEN_ARGUMENTS = {"glm4", "lfm2", "minimax_m2", "onyx", "qwen3_coder"}
@@ -211,29 +175,34 @@ TAKE_NO_BROKEN_ARGUMENTS = {"glm4", "lfm2", "minimax_m2", "onyx", "qwen3_coder"}
 def test_templates_of_known_models_are_recognised(family: str) -> None:
     found = analyze(ChatTemplate.of_source(FAMILIES[family], bos_token="<s>", eos_token="</s>"))
     assert found.takes_broken_arguments is (family not in TAKE_NO_BROKEN_ARGUMENTS)
-    found = replace(found, takes_broken_arguments=True)
-    assert found == TemplateAnalysis(**OF_FAMILIES[family])  # type: ignore[arg-type]
+    calls, reasoning, wants_objects, others = OF_FAMILIES[family]
+    assert (found.tool_parser, found.reasoning_parser) == (calls, reasoning)
+    assert found.made is None
+    assert found.requires_object_arguments is wants_objects
+    usual = TemplateAnalysis()
+    assert {name: getattr(found, name) for name in UNUSUAL} == {
+        **{name: getattr(usual, name) for name in UNUSUAL},
+        **others,
+    }
 
 
 def test_the_template_for_tools_is_analysed_where_the_main_one_knows_none(
     tmp_path: Path,
 ) -> None:
-    calls = CALLS.replace("CALL", KNOWN["hermes3"])
+    calls = CALLS.replace("CALL", KNOWN["hermes"])
     make_model(
         tmp_path,
         chat_template__jinja="plain <think>",
         additional_chat_templates___tool_use__jinja=HERMES + calls,
     )
-    assert analyze(ChatTemplate.load(tmp_path)) == TemplateAnalysis(
-        "hermes3", "qwen3", supports_tool_calls=True, requires_object_arguments=True
-    )
+    assert analyze(ChatTemplate.load(tmp_path)).tool_parser == "hermes"
 
 
-# Parsers of another form --------------------------------------------------------------------------
+# Forms with the marks of another one -------------------------------------------------------------
 
-#: Templates that write calls in a form of their own, with the marks of a known one.
+#: The declaration that reads the calls; else one is made.
 FOREIGN = {
-    "pairs": "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}"
+    "glm47": "<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments.items() %}"
     "<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>{% endfor %}</tool_call>",
     "own section": "<own:tool_call><function={{ c.function.name }}>{% for k, v in"
     " c.function.arguments.items() %}<parameter={{ k }}>{{ v }}</parameter>{% endfor %}</function>"
@@ -244,7 +213,7 @@ FOREIGN = {
     "</tool_call>",
 }
 KNOWN = {
-    "hermes3": "<tool_call>\n{{ c.function | tojson }}\n</tool_call>",
+    "hermes": "<tool_call>\n{{ c.function | tojson }}\n</tool_call>",
     "qwen3coder": "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in"
     " c.function.arguments.items() %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}"
     "</function>\n</tool_call>",
@@ -265,12 +234,12 @@ def _chat(call: str) -> str:
 
 @pytest.mark.parametrize("form", FOREIGN)
 @pytest.mark.parametrize("shows_tools", [True, False])
-def test_no_parser_is_chosen_rather_than_one_of_another_form(form: str, shows_tools: bool) -> None:
+def test_marks_do_not_decide_but_what_the_template_writes(form: str, shows_tools: bool) -> None:
     source = _chat(FOREIGN[form])
     if not shows_tools:
         source = source.replace("{{ tools | tojson }}", "")
     renderer = ChatRenderer(ChatTemplate.of_source(source))
-    assert (renderer.analysis.tool_parser, renderer.tool_parser) == (None, "")
+    assert renderer.tool_parser == (form if form in FAMILIES_OF_CALLS else "made")
     assert renderer.knows_tools is shows_tools
 
 

@@ -149,9 +149,13 @@ def test_tool_turns_as_openai_s_clients_send_them(family: str, content: dict[str
         user([{"type": "text", "text": "Thanks!"}]),
     ]
     title = "tool turn, answered"
-    if not analyze(template_of(family)).requires_object_arguments:
+    found = analyze(template_of(family))
+    if not found.requires_object_arguments:
         title = "tool turn with text arguments, answered"
-    assert agrees(prompt_of_request(family, messages), ANSWERS[family][title])
+    prompt = prompt_of_request(family, messages)
+    if found.ids_are_headers:  # the template writes no name, which only this model's ids hold
+        prompt["prompt"] = prompt["prompt"].replace("functions.weather:0", "call00001")
+    assert agrees(prompt, ANSWERS[family][title])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
