@@ -170,7 +170,7 @@ class Choice:
             part, ids = ids[:count], ids[count:]
             self.completion_tokens += count
             events = self._parsed(await self._stream.feed(part))
-            reasoning.add(part, events)
+            reasoning.add(part, events, is_inside=self._is_thinking)
             if not ids and not gained:
                 return events
             gained += events
@@ -238,13 +238,17 @@ class Choice:
             return len(ids)
         return 1 if self._stops.is_active else self._reasoning.steady(ids)
 
+    @property
+    def _is_thinking(self) -> bool:
+        return self._parser is not None and self._parser.is_thinking
+
     async def _feed(self, ids: Sequence[int], logprobs: Sequence[float]) -> ChoiceDelta:
         text, tokens = await self._text_of(ids, logprobs)
         ends = self._stops.matched is not None and not self.is_stopped
         events = self._events(text, ends=ends)
         self.is_stopped |= ends
         if self._reasoning is not None and ids:
-            self._reasoning.add(ids, events)
+            self._reasoning.add(ids, events, is_inside=self._is_thinking)
         return ChoiceDelta(events, tokens)
 
     # From tokens to text -------------------------------------------------------------------------
@@ -400,6 +404,8 @@ def finish_reason(engine_reason: str) -> FinishReason:
 class _Ignored:
     """A parser that drops all text, after the last allowed call."""
 
+    is_thinking = False
+
     def feed(self, text: str) -> list[OutputEvent]:
         return []
 
@@ -500,9 +506,17 @@ class ReasoningCount(Struct, eq=False):
                 return place or 1
         return len(ids)
 
-    def add(self, ids: Sequence[int], events: Sequence[OutputEvent]) -> None:
-        """Count one more token, or several that are `steady`, with the events that they made."""
+    def add(
+        self, ids: Sequence[int], events: Sequence[OutputEvent], *, is_inside: bool = False
+    ) -> None:
+        """Count one more token, or several that are `steady`, with the events that they made.
+
+        ``is_inside``: the text ends within reasoning, though white space at its end waits.
+        """
         self.waiting += len(ids)
+        if is_inside and not events and ids[-1] not in self.hidden:
+            self.count += self.waiting
+            self.waiting = 0
         if self.turning is None or ids[-1] in self.turning:
             self.is_turning = True
         elif events:

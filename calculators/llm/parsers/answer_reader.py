@@ -154,6 +154,11 @@ class AnswerReader(OutputParser):
         return self._taken()
 
     @property
+    def is_thinking(self) -> bool:
+        """True if the text so far certainly ends within reasoning."""
+        return self.is_open and self._text.is_empty
+
+    @property
     def _is_fresh(self) -> bool:
         """True if white space has been held back, or would be left out."""
         if self.is_open:

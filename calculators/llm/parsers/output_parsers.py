@@ -17,6 +17,10 @@ from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 class AnswerParser(Protocol):
     """Reads one answer as it grows; see `OutputParser`."""
 
+    @property
+    def is_thinking(self) -> bool:
+        """True if the text so far certainly ends within reasoning."""
+
     def feed(self, text: str) -> list[OutputEvent]:
         """Return the events that this text makes certain, with adjacent ones of one kind merged."""
 
@@ -131,6 +135,8 @@ def _marks(family: Family, *, with_calls: bool) -> frozenset[str]:
 
 class _Chain:
     """Two parsers in sequence, of which one reads channels. Either may be missing."""
+
+    is_thinking = False
 
     def __init__(self, reasoning: OutputParser | None, tool: OutputParser | None) -> None:
         self._reasoning = reasoning

@@ -21,6 +21,8 @@ PIECES = [bytes([each]) for each in range(128)]
 class Capitals:
     """``aBc`` is content, a call of B, content; the end is a call of END."""
 
+    is_thinking = False
+
     def feed(self, text: str) -> list[OutputEvent]:
         return [ToolCall(each) if each.isupper() else Content(each) for each in text]
 
@@ -97,6 +99,8 @@ def test_a_choice_is_plain_if_nothing_can_end_it_early() -> None:
 
 class Curly:
     """``f{...}`` is a call of f whose arguments are in braces; anything else is content."""
+
+    is_thinking = False
 
     def __init__(self) -> None:
         self._is_open = False
