@@ -19,8 +19,12 @@ from calculators.kit.settings.declaration import (
     options_of,
     values_of,
 )
-from calculators.llm.parsers.registry import reasoning_parser_names, tool_parser_names
-from calculators.llm.parsers.registry import reasoning_parser, tool_parser
+from calculators.llm.parsers.registry import (
+    reasoning_parser,
+    reasoning_parser_names,
+    tool_parser,
+    tool_parser_names,
+)
 from calculators.llm.task_options import LlmSettings
 from graph_runtime import FamilySettings
 from servers.cli.arguments import make_parser
