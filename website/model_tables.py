@@ -18,7 +18,7 @@ from calculators.kit.checkpoints.families import (
 )
 from calculators.kit.checkpoints.packed import UNPACKED, OffsetForm, computable_types, stored_bytes
 from calculators.llm.parsers import families as calls
-from calculators.llm.parsers.families import Family
+from calculators.llm.parsers.families import AnswerFamily
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "models.md"
 _END: Final = "<!-- end -->\n"
@@ -36,7 +36,7 @@ def table_of_calls() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _calls(family: Family) -> str:
+def _calls(family: AnswerFamily) -> str:
     form = family.calls
     if form is None:
         return "none"
@@ -51,7 +51,7 @@ def _calls(family: Family) -> str:
     return "; ".join(found)
 
 
-def _reasoning(family: Family) -> str:
+def _reasoning(family: AnswerFamily) -> str:
     marks = family.reasoning
     return "none" if marks is None else f"{_shown(marks.begin[0])} … {_shown(marks.end[0])}"
 

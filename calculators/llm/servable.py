@@ -33,7 +33,7 @@ from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.prompt.messages import Prompt, PromptReady
 from calculators.llm.requests.checked_request import TRUNCATES, CheckedRequest, PromptTruncation
@@ -71,7 +71,7 @@ class Prompts(Protocol):
         *,
         continues: bool = False,
         will_be_cut: bool = False,
-        calls: Calls | None = None,
+        calls: CallSyntax | None = None,
     ) -> Prompt: ...
 
     async def encode(
@@ -167,7 +167,7 @@ class ModelProfile:
     """
 
     parsers: OutputParsers = _NO_PARSERS
-    calls: Calls | None = None
+    calls: CallSyntax | None = None
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None

@@ -53,7 +53,7 @@ from calculators.llm.grammars.rules import (
 )
 from calculators.llm.grammars.schema_document import SchemaError, check_schema
 from calculators.llm.grammars.schema_rules import SchemaRules
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.pattern import marks, segments
 
 #: Letters that models write between their reasoning and an answer.
@@ -414,7 +414,7 @@ class _Calls:
     def __init__(self, conversion: _Conversion, part: Format) -> None:
         self._to = conversion
         self._rules = conversion.rules
-        self._form = form = msgspec.convert(part["form"], Calls)
+        self._form = form = msgspec.convert(part["form"], CallSyntax)
         self._tools = [msgspec.convert(tool, Tool) for tool in part["tools"]]
         self._only_one = part["only_one"] or form.only_one
         self._is_free, self._number = part["is_free"], part["number"]

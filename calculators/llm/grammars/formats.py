@@ -13,7 +13,7 @@ from typing import Any
 
 from calculators.kit.requests.schema import Schema
 from calculators.language.generation_request import TextGrammar
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 
 Format = dict[str, Any]
 
@@ -118,7 +118,7 @@ class Tool:
 
 
 def calls(
-    form: Calls,
+    form: CallSyntax,
     tools: Sequence[Tool],
     *,
     only_one: bool = False,

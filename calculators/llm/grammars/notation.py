@@ -17,7 +17,7 @@ from calculators.llm.grammars import json_text
 from calculators.llm.grammars.grammar import NO_SPECIAL_LETTERS, SpecialLetters
 from calculators.llm.grammars.rules import Rules, literal
 from calculators.llm.grammars.schema_values import kinds_of
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.pattern import segments
 
 #: What may be a name without quotes around it.
@@ -27,7 +27,7 @@ _What = Literal["object", "array"]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ValueFrame:
     """The texts around a value.
 
     Attributes:
@@ -86,7 +86,7 @@ class Notation:
     names: str = ""
     words: tuple[str, str, str] = ("true", "false", "null")
     quote: str = '"'
-    frame: Frame | None = None
+    frame: ValueFrame | None = None
     is_raw: bool = False
     inside: Notation | None = None
     tag: str = ""
@@ -120,7 +120,7 @@ class Notation:
         return self._element(f"{self.tag}<item>", "item") if self.tag else self.inside or self
 
     def _element(self, begin: str, name: str) -> Notation:
-        return replace(self, frame=Frame(begin, "", self.tag, f"</{name}>"), is_raw=False)
+        return replace(self, frame=ValueFrame(begin, "", self.tag, f"</{name}>"), is_raw=False)
 
     def of(self, types: Collection[str]) -> Notation:
         """Return this notation as it is for values of some types; none are any.
@@ -216,7 +216,7 @@ _PYTHON: Final = Notation(words=("True", "False", "None"))
 
 
 def arguments_notation(
-    form: Calls, field: str, special: SpecialLetters = NO_SPECIAL_LETTERS
+    form: CallSyntax, field: str, special: SpecialLetters = NO_SPECIAL_LETTERS
 ) -> Notation:
     """Return the notation of the arguments that a field of a form stands for."""
     match field:
@@ -247,7 +247,7 @@ def _part(text: str) -> str:
     return literal(text) if text else ""
 
 
-def _pairs(form: Calls, special: SpecialLetters) -> Notation:
+def _pairs(form: CallSyntax, special: SpecialLetters) -> Notation:
     """Return the notation of arguments that are written one by one."""
     before, within, after = "", "", ""
     has_key = has_value = False
@@ -270,7 +270,7 @@ def _pairs(form: Calls, special: SpecialLetters) -> Notation:
     texts = map(special.written, (within, pad, mark, rest))
     return Notation(
         object=("", ""), comma="", is_spaced=False, key=(special.written(before), ""),
-        names=_BARE_NAMES, inside=Notation(frame=Frame(*texts), inside=JSON),
+        names=_BARE_NAMES, inside=Notation(frame=ValueFrame(*texts), inside=JSON),
     )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def kind_of(value: object) -> str:
 # Calls --------------------------------------------------------------------------------------------
 
 
-def frame_of(form: Calls) -> tuple[str, str, str]:
+def frame_of(form: CallSyntax) -> tuple[str, str, str]:
     """Return the text before calls, the pattern of one call, and the text after them."""
     begin, end = form.section
     call = form.call
@@ -292,7 +292,7 @@ def frame_of(form: Calls) -> tuple[str, str, str]:
     return (begin + "[", call, "]" + end) if form.is_list else (begin, call, end)
 
 
-def object_begin(form: Calls, field: str, name: str) -> str:
+def object_begin(form: CallSyntax, field: str, name: str) -> str:
     """Return an object with a name up to the arguments; after them only a bracket follows."""
     written = json_text.value_text(name)
     if field == "keyed":
@@ -300,7 +300,9 @@ def object_begin(form: Calls, field: str, name: str) -> str:
     return f'{{"{form.name_key}": {written}, "{form.argument_keys[0]}": '
 
 
-def written_calls(form: Calls, calls: Sequence[tuple[str, Mapping[str, Any] | str | None]]) -> str:
+def written_calls(
+    form: CallSyntax, calls: Sequence[tuple[str, Mapping[str, Any] | str | None]]
+) -> str:
     """Return the text of calls, each a name and arguments: an object, or its JSON text.
 
     Raises:
@@ -312,7 +314,7 @@ def written_calls(form: Calls, calls: Sequence[tuple[str, Mapping[str, Any] | st
 
 
 def _written_call(
-    form: Calls, pattern: str, place: int, name: str, arguments: Mapping[str, Any] | str | None
+    form: CallSyntax, pattern: str, place: int, name: str, arguments: Mapping[str, Any] | str | None
 ) -> str:
     made = ""
     for field, text in segments(pattern):

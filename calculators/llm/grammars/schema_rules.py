@@ -35,7 +35,7 @@ from calculators.llm.grammars.schema_scalars import (
     string_rule,
 )
 from calculators.llm.grammars.schema_values import ValueCheck
-from calculators.llm.parsers.typed_value import Schema, types_of
+from calculators.llm.parsers.typed_value import ArgumentSchema, types_of
 
 #: Depth of nested schemas, with references that are merged in place.
 MAX_DEPTH: Final = 64
@@ -151,7 +151,7 @@ class SchemaRules:
         """Return the notation in which a parser reads the values of some schemas."""
         if notation.frame is None:
             return notation
-        types = [types_of(Schema(schema, self._root)) for schema, _ in schemas]
+        types = [types_of(ArgumentSchema(schema, self._root)) for schema, _ in schemas]
         return notation.of(frozenset().union(*types) if all(types) else ())
 
     def _alternatives(self, schemas: Sequence[Located], notation: Notation) -> str:

@@ -25,7 +25,7 @@ from calculators.llm.parsers.call_reader import (
     Reading,
     call_form,
 )
-from calculators.llm.parsers.families import Family
+from calculators.llm.parsers.families import AnswerFamily
 from calculators.llm.parsers.parser import OutputParser, Tags, TagScanner
 from calculators.llm.parsers.pattern import TOKEN
 
@@ -41,7 +41,7 @@ _FRAME: Final = 6
 _LONGEST_TAIL: Final = 512
 
 
-class _Form:
+class _AnswerForm:
     """A declaration, ready for reading.
 
     Attributes:
@@ -50,7 +50,7 @@ class _Form:
         tail: matches the marks at the end of a prompt.
     """
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: AnswerFamily) -> None:
         self.calls: Final = None if family.calls is None else call_form(family.calls, family.stops)
         self.is_bare: Final = family.calls is not None and family.calls.is_bare
         marks = family.reasoning
@@ -79,8 +79,8 @@ class _Form:
 
 
 @lru_cache(maxsize=256)
-def _form(family: Family) -> _Form:
-    return _Form(family)
+def _form(family: AnswerFamily) -> _AnswerForm:
+    return _AnswerForm(family)
 
 
 class AnswerReader(OutputParser):
@@ -92,7 +92,7 @@ class AnswerReader(OutputParser):
 
     def __init__(
         self,
-        family: Family,
+        family: AnswerFamily,
         tools: Mapping[str, Mapping[str, Any]] | None = None,
         prompt: str = "",
         *,
@@ -364,7 +364,7 @@ class AnswerReader(OutputParser):
 
 
 def read_answer(
-    family: Family,
+    family: AnswerFamily,
     text: str,
     tools: Mapping[str, Mapping[str, Any]] | None,
     prompt: str = "",
@@ -404,9 +404,9 @@ class _OpenReasoning:
     """
 
     def __init__(
-        self, family: Family, form: CallForm, tools: Mapping[str, Mapping[str, Any]]
+        self, family: AnswerFamily, form: CallForm, tools: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        self._family = Family(name=family.name, calls=family.calls, stops=family.stops)
+        self._family = AnswerFamily(name=family.name, calls=family.calls, stops=family.stops)
         self._tools = tools
         self._heads = Tags(*form.heads)
         self._scanner = TagScanner()

@@ -15,14 +15,14 @@ from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias, TypeVar
 
 from calculators.language.events import Arguments, Content, OutputEvent, ToolCall
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.gemma_value import GemmaValue
 from calculators.llm.parsers.json_object import CallObject
 from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
 from calculators.llm.parsers.parser import Tags, TagScanner
 from calculators.llm.parsers.pattern import (
     MARK,
-    Segment,
+    PatternPart,
     atoms,
     head,
     sections,
@@ -31,7 +31,7 @@ from calculators.llm.parsers.pattern import (
 from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue
 from calculators.llm.parsers.typed_value import (
     EMPTY,
-    Schema,
+    ArgumentSchema,
     item_schema,
     property_schema,
     retyped,
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 #: A reader: it yields where it needs more text, or the end of the text.
 Reading: TypeAlias = Generator[None, None, _T]
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
-_Patterns: TypeAlias = Sequence[Sequence[Segment]]
+_Patterns: TypeAlias = Sequence[Sequence[PatternPart]]
 
 _LONGEST_NAME: Final = 256
 _LONGEST_HEADER: Final = 300
@@ -185,7 +185,7 @@ class ArgumentForm:
     def __init__(self, pattern: str) -> None:
         begin, _, *rest = segments(pattern)
         self.begin: Final = begin.atoms
-        self.rest: Final[Sequence[Segment]] = rest
+        self.rest: Final[Sequence[PatternPart]] = rest
         #: What ends a name, and what ends a value.
         self.key_end: Final = rest[0].atoms[0]
         self.end: Final = rest[-1].atoms[0]
@@ -200,7 +200,7 @@ class CallForm:
         ends: the marks that end sections.
     """
 
-    def __init__(self, calls: Calls, stops: Sequence[str]) -> None:
+    def __init__(self, calls: CallSyntax, stops: Sequence[str]) -> None:
         self.calls: Final = calls
         self.sections: Final = [
             (atoms(begin), atoms(end)) for begin, end in sections(calls) if begin.strip()
@@ -230,19 +230,19 @@ class CallForm:
         self.has_marks: Final = bool(self.heads)
 
 
-def _parts(calls: Calls, pattern: str) -> Sequence[Segment]:
+def _parts(calls: CallSyntax, pattern: str) -> Sequence[PatternPart]:
     parts = segments(pattern)
     if not calls.header_is_id:
         return parts
     # The text before the arguments is read as a whole, as clients change it in the history.
-    begin = Segment("", atoms(parts[0].literal)[0].partition("functions.")[0])
+    begin = PatternPart("", atoms(parts[0].literal)[0].partition("functions.")[0])
     index = next(i for i, part in enumerate(parts) if part.field == "json")
     separator = parts[index - 1]
-    return (begin, Segment("header"), separator, *parts[index:])
+    return (begin, PatternPart("header"), separator, *parts[index:])
 
 
 @lru_cache(maxsize=256)
-def call_form(calls: Calls, stops: tuple[str, ...]) -> CallForm:
+def call_form(calls: CallSyntax, stops: tuple[str, ...]) -> CallForm:
     """Return the form of calls, ready for reading. ``stops``: ends of turns."""
     return CallForm(calls, stops)
 
@@ -265,10 +265,10 @@ class _Call:
         self._keys: set[str] = set()
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> ArgumentSchema:
         """The schema of all arguments."""
         parameters = self._reader.tools.get(self.name)
-        return Schema(parameters, parameters)
+        return ArgumentSchema(parameters, parameters)
 
     def announce(self) -> None:
         """Send the name: from now on it is a call, however its text goes on."""
@@ -447,7 +447,7 @@ class CallReader:
             text.place = start
         return False
 
-    def _pattern(self, pattern: Sequence[Segment]) -> Reading[bool]:
+    def _pattern(self, pattern: Sequence[PatternPart]) -> Reading[bool]:
         """Read one call. Return False if the text is none; it has not been announced then."""
         text, call = self.text, _Call(self)
         for index, part in enumerate(pattern):
@@ -479,7 +479,9 @@ class CallReader:
                 return call.is_announced
         return True
 
-    def _literal(self, part: Segment, pattern: Sequence[Segment], index: int) -> Reading[bool]:
+    def _literal(
+        self, part: PatternPart, pattern: Sequence[PatternPart], index: int
+    ) -> Reading[bool]:
         text = self.text
         if (yield from text.begins(part.atoms, takes=True)):
             return True
@@ -489,7 +491,7 @@ class CallReader:
             return part.atoms[0] == ">" and (yield from text.character()) == "\n"
         return False
 
-    def _end(self, part: Segment, field: str) -> Reading[None]:
+    def _end(self, part: PatternPart, field: str) -> Reading[None]:
         """Read the end of a call, which may be missing."""
         text = self.text
         self._missing = ""
@@ -924,7 +926,7 @@ class CallReader:
 class _Element:
     """An element of arguments that is open: its text, and the JSON of its children."""
 
-    def __init__(self, name: str, schema: Schema) -> None:
+    def __init__(self, name: str, schema: ArgumentSchema) -> None:
         self.name = name
         self.schema = schema
         self.text: list[str] = []
@@ -949,7 +951,7 @@ class _Element:
         return "{" + ",".join(f"{encode_basestring(key)}:{members[key]}" for key in names) + "}"
 
 
-def _child_schema(schema: Schema, name: str) -> Schema:
+def _child_schema(schema: ArgumentSchema, name: str) -> ArgumentSchema:
     found = property_schema(schema, name)
     return item_schema(schema) if found is EMPTY and name == "item" else found
 
@@ -970,7 +972,7 @@ class _PairValue:
         key: str,
         form: ArgumentForm,
         closing: Sequence[str],
-        schema: Schema,
+        schema: ArgumentSchema,
         *,
         is_text: bool,
         is_json: bool,

@@ -10,7 +10,7 @@ is written by grammars and optional for the parser, also between two marks; all 
 ``{object}``    a JSON object with name and arguments, in any order, other members ignored
 ``{keyed}``     ``{"NAME": {...}}``
 ``{json}``      the arguments as one JSON object
-``{args}``      `Calls.argument`, once for each argument: ``{key}``, ``{value}``, and as attributes
+``{args}``      `CallSyntax.argument`, once for each: ``{key}``, ``{value}``, and as attributes
                 ``{text}`` (true, or false where the value is JSON) or ``{type}``
 ``{python}``    ``a=1, b='x'``
 ``{gemma}``     ``k:v,k:v``, strings between quotes of their own
@@ -29,7 +29,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
+class CallSyntax:
     """The form of the calls of a family.
 
     Attributes:
@@ -84,7 +84,7 @@ class ReasoningMarks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class AnswerFamily:
     """How a family of models writes its answers.
 
     Attributes:
@@ -95,7 +95,7 @@ class Family:
     """
 
     name: str
-    calls: Calls | None = None
+    calls: CallSyntax | None = None
     reasoning: ReasoningMarks | None = None
     answer: tuple[tuple[str, str], ...] = ()
     stops: tuple[str, ...] = ()
@@ -120,17 +120,17 @@ _PLAMO: Final = "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo
 _PLAMO_END: Final = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
 
 
-def _between(begin: str, end: str, separator: str = "\n") -> Calls:
-    return Calls(call=f"{begin}\n{{object}}\n{end}", separator=separator)
+def _between(begin: str, end: str, separator: str = "\n") -> CallSyntax:
+    return CallSyntax(call=f"{begin}\n{{object}}\n{end}", separator=separator)
 
 
-def _listed(begin: str, end: str) -> Calls:
-    return Calls(call="{object}", section=(begin, end), separator=", ", is_list=True)
+def _listed(begin: str, end: str) -> CallSyntax:
+    return CallSyntax(call="{object}", section=(begin, end), separator=", ", is_list=True)
 
 
-def _functions(section: str, *, pads: bool = False) -> Calls:
+def _functions(section: str, *, pads: bool = False) -> CallSyntax:
     pad = "\n" if pads else ""
-    return Calls(
+    return CallSyntax(
         call="<function={name}>\n{args}</function>",
         argument=f"<parameter={{key}}>{pad}{{value}}{pad}</parameter>\n",
         section=(f"<{section}>\n", f"\n</{section}>"),
@@ -140,8 +140,8 @@ def _functions(section: str, *, pads: bool = False) -> Calls:
     )
 
 
-def _invokes(begin: str, end: str) -> Calls:
-    return Calls(
+def _invokes(begin: str, end: str) -> CallSyntax:
+    return CallSyntax(
         call='<invoke name="{name}">\n{args}</invoke>',
         argument='<parameter name="{key}">{value}</parameter>\n',
         section=(f"{begin}\n", f"\n{end}"),
@@ -149,9 +149,9 @@ def _invokes(begin: str, end: str) -> Calls:
     )
 
 
-def _typed_invokes(word: str, section: str, *further: str) -> Calls:
+def _typed_invokes(word: str, section: str, *further: str) -> CallSyntax:
     """Return DeepSeek's markup, in which an attribute tells texts from JSON."""
-    return Calls(
+    return CallSyntax(
         call=f'<{word}invoke name="{{name}}">\n{{args}}</{word}invoke>',
         argument=f'<{word}parameter name="{{key}}" string="{{text}}">{{value}}</{word}parameter>\n',
         section=(f"<{word}{section}>\n", f"\n</{word}{section}>"),
@@ -160,9 +160,9 @@ def _typed_invokes(word: str, section: str, *further: str) -> Calls:
     )
 
 
-def _hunyuan3(suffix: str = "") -> Calls:
+def _hunyuan3(suffix: str = "") -> CallSyntax:
     """Return Hy3's form, whose marks all carry the suffix of a tokenizer."""
-    return Calls(
+    return CallSyntax(
         call=f"<tool_call{suffix}>{{name}}<tool_sep{suffix}>\n{{args}}</tool_call{suffix}>",
         accepts=(f"<tool_call{suffix}>{{name}}\n{{args}}</tool_call{suffix}>",),
         argument=f"<arg_key{suffix}>{{key}}</arg_key{suffix}>\n"
@@ -172,12 +172,12 @@ def _hunyuan3(suffix: str = "") -> Calls:
     )
 
 
-_GLM: Final = Calls(
+_GLM: Final = CallSyntax(
     call="<tool_call>{name}\n{args}</tool_call>", argument=_PAIR + "\n", separator="\n"
 )
 _FAMILIES: Final = (
     # A JSON object between marks -----------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="hermes",
         calls=_between("<tool_call>", "</tool_call>"),
         reasoning=_THINK,
@@ -188,21 +188,21 @@ _FAMILIES: Final = (
         ),
         aliases=("hermes3", "qwen3", "qwen2.5"),
     ),
-    Family(
+    AnswerFamily(
         name="exaone4",
         calls=_between("<tool_call>", "</tool_call>"),
         reasoning=_THINK,
         stops=("[|endofturn|]",),
         models=("EXAONE 4.0",),
     ),
-    Family(
+    AnswerFamily(
         name="smollm3",
         calls=_between("<tool_call>", "</tool_call>"),
         reasoning=_THINK,
         stops=_CHATML,
         models=("SmolLM3",),
     ),
-    Family(
+    AnswerFamily(
         name="ernie45",
         calls=_between("<tool_call>", "</tool_call>"),
         reasoning=_THINK,
@@ -210,31 +210,31 @@ _FAMILIES: Final = (
         stops=("</s>",),
         models=("ERNIE 4.5 Thinking", "ERNIE 5"),
     ),
-    Family(
+    AnswerFamily(
         name="longcat",
         calls=_between("<longcat_tool_call>", "</longcat_tool_call>"),
         reasoning=ReasoningMarks(("<longcat_think>", "<think>"), ("</longcat_think>", "</think>")),
         stops=("</longcat_s>",),
         models=("LongCat-Flash",),
     ),
-    Family(
+    AnswerFamily(
         name="granite20b",
-        calls=Calls(call="<function_call> {object}", separator="\n"),
+        calls=CallSyntax(call="<function_call> {object}", separator="\n"),
         stops=("<|endoftext|>",),
         models=("Granite 20B Function Calling",),
     ),
-    Family(
+    AnswerFamily(
         name="internlm2",
-        calls=Calls(
+        calls=CallSyntax(
             call="<|action_start|><|plugin|>\n{object}<|action_end|>",
             argument_keys=("parameters", "arguments"),
         ),
         stops=("<|im_end|>",),
         models=("InternLM 2.5, 3", "Intern-S1"),
     ),
-    Family(
+    AnswerFamily(
         name="gigachat3",
-        calls=Calls(
+        calls=CallSyntax(
             call="<|function_call|>{object}",
             accepts=("function call<|role_sep|>\n{object}",),
             only_one=True,
@@ -242,9 +242,9 @@ _FAMILIES: Final = (
         stops=("<|message_sep|>", "</s>"),
         models=("GigaChat 3, 3.1",),
     ),
-    Family(
+    AnswerFamily(
         name="llama3",
-        calls=Calls(
+        calls=CallSyntax(
             call="{object}",
             accepts=("<|python_tag|>{object}", "{name}({python})"),
             separator="; ",
@@ -256,16 +256,18 @@ _FAMILIES: Final = (
         models=("Llama 3.1, 3.3", "Llama 3.2 3B", "Llama 4 (JSON)"),
         aliases=("llama3_json", "llama4_json"),
     ),
-    Family(
+    AnswerFamily(
         name="minimax_m1",
-        calls=Calls(call="{object}", section=("<tool_calls>\n", "\n</tool_calls>"), separator="\n"),
+        calls=CallSyntax(
+            call="{object}", section=("<tool_calls>\n", "\n</tool_calls>"), separator="\n"
+        ),
         reasoning=_THINK,
         stops=("<end_of_sentence>",),
         models=("MiniMax M1",),
     ),
-    Family(
+    AnswerFamily(
         name="inkling",
-        calls=Calls(
+        calls=CallSyntax(
             call="<|content_invoke_tool_json|>{object}<|end_message|>",
             accepts=("<|message_model|>{name}<|content_invoke_tool_json|>{object}<|end_message|>",),
             argument_keys=("args", "arguments"),
@@ -276,7 +278,7 @@ _FAMILIES: Final = (
         models=("Inkling",),
     ),
     # JSON lists -----------------------------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="mistral",
         calls=replace(
             _listed("[TOOL_CALLS]", ""),
@@ -286,14 +288,14 @@ _FAMILIES: Final = (
         stops=("</s>",),
         models=("Mistral 7B v0.3", "Mistral Nemo", "Mistral Small 2409", "Pixtral"),
     ),
-    Family(
+    AnswerFamily(
         name="phi4mini",
         calls=_listed("functools", ""),
         stops=("<|end|>", "<|endoftext|>"),
         models=("Phi-4-mini",),
         aliases=("phi4", "phi4_mini_json"),
     ),
-    Family(
+    AnswerFamily(
         name="hunyuan",
         calls=_listed("<tool_calls>", "</tool_calls>"),
         reasoning=_THINK,
@@ -302,13 +304,13 @@ _FAMILIES: Final = (
         models=("Hunyuan A13B", "Hunyuan 4B, 7B"),
         aliases=("hunyuan_a13b",),
     ),
-    Family(
+    AnswerFamily(
         name="jamba",
         calls=_listed("<tool_calls>", "</tool_calls>"),
         stops=("<|eom|>",),
         models=("Jamba 1.5, 1.6, 1.7", "Jamba Reasoning"),
     ),
-    Family(
+    AnswerFamily(
         name="apriel",
         calls=_listed("<tool_calls>", "</tool_calls>"),
         reasoning=ReasoningMarks(("Here are my reasoning steps:\n",), ("[BEGIN FINAL RESPONSE]",)),
@@ -316,14 +318,14 @@ _FAMILIES: Final = (
         stops=("<|end|>",),
         models=("Apriel 1.5, 1.6",),
     ),
-    Family(
+    AnswerFamily(
         name="nemotron_v2",
         calls=_listed("<TOOLCALL>", "</TOOLCALL>"),
         reasoning=_THINK,
         stops=("<SPECIAL_12>",),
         models=("Nemotron Nano v2",),
     ),
-    Family(
+    AnswerFamily(
         name="granite3",
         calls=replace(
             _listed("<|tool_call|>", ""), section_accepts=(("<tool_call>", "</tool_call>"),)
@@ -337,7 +339,7 @@ _FAMILIES: Final = (
         models=("Granite 3.0 to 3.3",),
         aliases=("granite",),
     ),
-    Family(
+    AnswerFamily(
         name="cohere",
         calls=replace(
             _listed("<|START_ACTION|>", "<|END_ACTION|>"),
@@ -352,7 +354,7 @@ _FAMILIES: Final = (
         stops=("<|END_OF_TURN_TOKEN|>",),
         models=("Command R7B", "Command A", "Command A Reasoning", "Command A+", "North Mini Code"),
     ),
-    Family(
+    AnswerFamily(
         name="command_r",
         calls=replace(
             _listed("Action:\n```json\n", "\n```"),
@@ -362,9 +364,9 @@ _FAMILIES: Final = (
         stops=("<|END_OF_TURN_TOKEN|>",),
         models=("Command R", "Command R+"),
     ),
-    Family(
+    AnswerFamily(
         name="xlam",
-        calls=Calls(
+        calls=CallSyntax(
             call="{object}",
             separator=", ",
             is_bare=True,
@@ -380,9 +382,9 @@ _FAMILIES: Final = (
         stops=("<|eot_id|>", "<|im_end|>"),
         models=("xLAM 1, 2",),
     ),
-    Family(
+    AnswerFamily(
         name="apertus",
-        calls=Calls(
+        calls=CallSyntax(
             call="{keyed}",
             section=("<|tools_prefix|>", "<|tools_suffix|>"),
             separator=", ",
@@ -393,9 +395,9 @@ _FAMILIES: Final = (
         models=("Apertus 8B, 70B",),
     ),
     # A name, then JSON ----------------------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="devstral",
-        calls=Calls(
+        calls=CallSyntax(
             call="[TOOL_CALLS]{name}[ARGS]{json}",
             accepts=(
                 "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{json}",
@@ -412,9 +414,9 @@ _FAMILIES: Final = (
         ),
         aliases=("ministral3", "magistral"),
     ),
-    Family(
+    AnswerFamily(
         name="kimi_k2",
-        calls=Calls(
+        calls=CallSyntax(
             call="<|tool_call_begin|>functions.{name}:{n}<|tool_call_argument_begin|>{json}"
             "<|tool_call_end|>",
             section=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
@@ -425,9 +427,9 @@ _FAMILIES: Final = (
         stops=("<|im_end|>",),
         models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5, K2.6"),
     ),
-    Family(
+    AnswerFamily(
         name="deepseek_v3",
-        calls=Calls(
+        calls=CallSyntax(
             call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{json}\n```"
             "<｜tool▁call▁end｜>",
             section=_DEEPSEEK_SECTION,
@@ -438,9 +440,9 @@ _FAMILIES: Final = (
         models=("DeepSeek V3", "DeepSeek R1", "R1 distilled"),
         aliases=("deepseek_r1",),
     ),
-    Family(
+    AnswerFamily(
         name="deepseek_v31",
-        calls=Calls(
+        calls=CallSyntax(
             call="<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{json}<｜tool▁call▁end｜>",
             section=_DEEPSEEK_SECTION,
         ),
@@ -448,9 +450,9 @@ _FAMILIES: Final = (
         stops=_DEEPSEEK_END,
         models=("DeepSeek V3.1",),
     ),
-    Family(
+    AnswerFamily(
         name="solar",
-        calls=Calls(
+        calls=CallSyntax(
             call="<|tool_call:begin|>{id}<|tool_call:name|>{name}<|tool_call:args|>{json}"
             "<|tool_call:end|>",
             section=("<|tool_calls|>", "<|calls|>"),
@@ -461,9 +463,9 @@ _FAMILIES: Final = (
         stops=("<|begin|>assistant", "<|flush|>"),
         models=("Solar Open 100B",),
     ),
-    Family(
+    AnswerFamily(
         name="plamo3",
-        calls=Calls(
+        calls=CallSyntax(
             call=f"{_PLAMO}<|plamo:constrain|>json<|plamo:msg|>{{json}}{_PLAMO_END}",
             accepts=(f"{_PLAMO}<|plamo:msg|>{{json}}{_PLAMO_END}", f"{_PLAMO}{{json}}{_PLAMO_END}"),
             section=(
@@ -475,14 +477,14 @@ _FAMILIES: Final = (
         stops=("<|plamo:tag|>",),
         models=("PLaMo 3",),
     ),
-    Family(
+    AnswerFamily(
         name="functionary31",
-        calls=Calls(call="<function={name}>{json}</function>"),
+        calls=CallSyntax(call="<function={name}>{json}</function>"),
         stops=("<|eot_id|>", "<|eom_id|>"),
         models=("Functionary 3.1",),
     ),
     # A name, then pairs ---------------------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="qwen3coder",
         calls=_functions("tool_call", pads=True),
         reasoning=_THINK,
@@ -493,14 +495,14 @@ _FAMILIES: Final = (
         ),
         aliases=("qwen3_coder", "qwen3_xml"),
     ),
-    Family(
+    AnswerFamily(
         name="mimo",
         calls=_functions("tool_call"),
         reasoning=_THINK,
         stops=_CHATML,
         models=("MiMo V2, V2.6",),
     ),
-    Family(
+    AnswerFamily(
         name="seed",
         calls=_functions("seed:tool_call"),
         reasoning=ReasoningMarks(("<seed:think>",), ("</seed:think>",)),
@@ -508,16 +510,16 @@ _FAMILIES: Final = (
         models=("Seed-OSS 36B",),
         aliases=("seed_oss",),
     ),
-    Family(
+    AnswerFamily(
         name="glm45",
         calls=_GLM,
         reasoning=_THINK,
         stops=_GLM_ENDS,
         models=("GLM-4.5, 4.6", "Laguna XS", "Ring 2.6"),
     ),
-    Family(
+    AnswerFamily(
         name="glm47",
-        calls=Calls(
+        calls=CallSyntax(
             call="<tool_call>{name}{args}</tool_call>",
             argument="<arg_key>{key}</arg_key><arg_value>{value}</arg_value>",
         ),
@@ -525,14 +527,14 @@ _FAMILIES: Final = (
         stops=_GLM_ENDS,
         models=("GLM-4.7", "GLM-5, 5.2, 5.3", "Laguna S", "Spark 2.5", "IQuest Q1"),
     ),
-    Family(
+    AnswerFamily(
         name="ling3",
         calls=replace(_GLM, call="<tool_call>{name}\n{args}\n</tool_call>", argument=_PAIR),
         reasoning=_THINK,
         stops=("<|role_end|>",),
         models=("Ling 3", "Ring 3"),
     ),
-    Family(
+    AnswerFamily(
         name="hy3",
         calls=_hunyuan3(),
         reasoning=_THINK,
@@ -540,16 +542,16 @@ _FAMILIES: Final = (
         models=("Hy3", "Hy4"),
         aliases=("hy4",),
     ),
-    Family(
+    AnswerFamily(
         name="hy3_opensource",
         calls=_hunyuan3(":opensource"),
         reasoning=ReasoningMarks(("<think:opensource>",), ("</think:opensource>",)),
         stops=("<｜hy_eos:opensource｜>",),
         models=("Hy3 preview",),
     ),
-    Family(
+    AnswerFamily(
         name="k2_horizon",
-        calls=Calls(
+        calls=CallSyntax(
             call="<ifm|tool_call>{name}\n{args}</ifm|tool_call>",
             accepts=("<ifm|tool_call>{object}</ifm|tool_call>",),
             argument="<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_value>{value}</ifm|arg_value>\n",
@@ -567,51 +569,51 @@ _FAMILIES: Final = (
         stops=("<|ifm|im_end|>",),
         models=("K2 Horizon",),
     ),
-    Family(
+    AnswerFamily(
         name="minimax_m2",
         calls=_invokes("<minimax:tool_call>", "</minimax:tool_call>"),
         reasoning=_THINK,
         stops=("[e~[",),
         models=("MiniMax M2, M2.1, M2.5",),
     ),
-    Family(
+    AnswerFamily(
         name="dots",
         calls=_invokes("<dots_function_call>", "</dots_function_call>"),
         reasoning=_THINK,
         stops=("<|endofresponse|>",),
         models=("dots",),
     ),
-    Family(
+    AnswerFamily(
         name="deepseek_v32",
         calls=_typed_invokes("｜DSML｜", "function_calls", "tool_calls"),
         reasoning=_THINK,
         stops=_DEEPSEEK_END,
         models=("DeepSeek V3.2",),
     ),
-    Family(
+    AnswerFamily(
         name="deepseek_v4",
         calls=_typed_invokes("｜DSML｜", "tool_calls", "toolcalls", "tool", "function_calls"),
         reasoning=_THINK,
         stops=_DEEPSEEK_END,
         models=("DeepSeek V4",),
     ),
-    Family(
+    AnswerFamily(
         name="deepseek_v41",
         calls=_typed_invokes("｜DSML｜ ", "calls"),
         reasoning=_THINK,
         stops=_DEEPSEEK_END,
         models=("DeepSeek V4.1",),
     ),
-    Family(
+    AnswerFamily(
         name="gigachat35",
         calls=_typed_invokes("｜GCML｜", "tool_calls"),
         reasoning=_THINK,
         stops=("<|message_sep|>", "</s>"),
         models=("GigaChat 3.5",),
     ),
-    Family(
+    AnswerFamily(
         name="step3",
-        calls=Calls(
+        calls=CallSyntax(
             call='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">\n'
             "{args}</steptml:invoke><｜tool_call_end｜>",
             argument='<steptml:parameter name="{key}">{value}</steptml:parameter>\n',
@@ -622,9 +624,9 @@ _FAMILIES: Final = (
         stops=("<|EOT|>",),
         models=("Step 3",),
     ),
-    Family(
+    AnswerFamily(
         name="minicpm5",
-        calls=Calls(
+        calls=CallSyntax(
             call='<function name="{name}">{args}</function>',
             argument='<param name="{key}">{value}</param>',
             separator="\n",
@@ -635,9 +637,9 @@ _FAMILIES: Final = (
         stops=("<s>", *_CHATML),
         models=("MiniCPM 5",),
     ),
-    Family(
+    AnswerFamily(
         name="kimi_k3",
-        calls=Calls(
+        calls=CallSyntax(
             call='<|open|>call tool="{name}" index="{n}"<|sep|>{args}<|close|>call<|sep|>',
             argument='<|open|>argument key="{key}" type="{type}"<|sep|>{value}'
             "<|close|>argument<|sep|>",
@@ -649,9 +651,9 @@ _FAMILIES: Final = (
         stops=("<|close|>message<|sep|>", "<|end_of_msg|>"),
         models=("Kimi K3",),
     ),
-    Family(
+    AnswerFamily(
         name="minimax_m3",
-        calls=Calls(
+        calls=CallSyntax(
             call=f'{_M3}<invoke name="{{name}}">{{tree}}{_M3}</invoke>',
             section=(f"{_M3}<tool_call>\n", f"\n{_M3}</tool_call>"),
             separator="\n",
@@ -661,9 +663,9 @@ _FAMILIES: Final = (
         models=("MiniMax M3",),
     ),
     # Python ---------------------------------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="lfm2",
-        calls=Calls(
+        calls=CallSyntax(
             call="{name}({python})",
             accepts=("{object}",),
             section=("<|tool_call_start|>", "<|tool_call_end|>"),
@@ -674,9 +676,9 @@ _FAMILIES: Final = (
         stops=("<|im_end|>",),
         models=("LFM2", "LFM2.5", "LFM2-8B-A1B"),
     ),
-    Family(
+    AnswerFamily(
         name="pythonic",
-        calls=Calls(
+        calls=CallSyntax(
             call="{name}({python})",
             accepts=("{object}",),
             separator=", ",
@@ -689,9 +691,9 @@ _FAMILIES: Final = (
         models=("Llama 3.2 1B, 3B", "Llama 4", "ToolACE", "Gemma 3"),
         aliases=("llama4_pythonic",),
     ),
-    Family(
+    AnswerFamily(
         name="olmo3",
-        calls=Calls(
+        calls=CallSyntax(
             call="{name}({python})",
             section=("<function_calls>\n", "\n</function_calls>"),
             separator="\n",
@@ -702,9 +704,9 @@ _FAMILIES: Final = (
         models=("Olmo 3",),
     ),
     # Gemma ----------------------------------------------------------------------------------------
-    Family(
+    AnswerFamily(
         name="functiongemma",
-        calls=Calls(
+        calls=CallSyntax(
             call="call:{name}{{gemma}}",
             section=("<start_function_call>", "<end_function_call>"),
             section_each=True,
@@ -713,9 +715,9 @@ _FAMILIES: Final = (
         stops=("<end_of_turn>", "<start_function_response>"),
         models=("FunctionGemma 270M",),
     ),
-    Family(
+    AnswerFamily(
         name="gemma4",
-        calls=Calls(
+        calls=CallSyntax(
             call="call:{name}{{gemma}}",
             accepts=("call:{name}({python})",),
             section=("<|tool_call>", "<tool_call|>"),
@@ -731,7 +733,7 @@ _FAMILIES: Final = (
 FAMILIES: Final = MappingProxyType({family.name: family for family in _FAMILIES})
 
 
-def with_suffix(family: Family, suffix: str) -> Family:
+def with_suffix(family: AnswerFamily, suffix: str) -> AnswerFamily:
     """Return Hy3's declaration for a tokenizer whose marks carry a suffix, ``:6124c78e`` say."""
     return replace(
         family,

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.parser import ReasoningParser, Tags, TagScanner, ToolParser
 
 _START: Final = "<|start|>"
@@ -107,7 +107,7 @@ class GptOssToolParser(ToolParser):
 
     special_tokens = HARMONY_TOKENS
     # A call ends with <|call|>, which also ends the answer.
-    calls = Calls(
+    calls = CallSyntax(
         call="<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{json}",
         only_one=True,
     )

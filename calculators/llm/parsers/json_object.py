@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.json_scanner import JsonScanner, skip_blanks
 
 #: What may stand in an object that is a call without a mark, beside name and arguments.
@@ -44,7 +44,7 @@ class CallObject:
         is_broken: the text at the place where `read` stopped is not part of a call.
     """
 
-    def __init__(self, calls: Calls, *, is_bare: bool) -> None:
+    def __init__(self, calls: CallSyntax, *, is_bare: bool) -> None:
         """``is_bare``: nothing else tells the object from an answer, so its members have to."""
         self.name = ""
         self.is_announced = False

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from calculators.language.events import Content, OutputEvent, Reasoning
 from calculators.llm.parsers.answer_reader import AnswerReader
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.harmony import MessageJoiner
 from calculators.llm.parsers.parser import (
     ReasoningParser,
@@ -81,12 +81,12 @@ class OnyxReasoningParser(ReasoningParser):
 
 
 #: The calls in the text of messages.
-_CALL_FORM: Final = Calls(
+_CALL_FORM: Final = CallSyntax(
     call='<atem:invoke name="{name}">\n{args}</atem:invoke>\n',
     argument='<atem:parameter name="{key}">{value}</atem:parameter>\n',
     section=("<atem:function_calls>\n", "</atem:function_calls>"),
 )
-_CALLS: Final = Family(name="onyx", calls=_CALL_FORM)
+_CALLS: Final = AnswerFamily(name="onyx", calls=_CALL_FORM)
 
 
 class OnyxToolParser(ToolParser):

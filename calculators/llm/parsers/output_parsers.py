@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.parsers.answer_reader import AnswerReader, merged
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import OutputParser
 from calculators.llm.parsers.pattern import atoms, marks
 from calculators.llm.parsers.registry import ReasoningForm, ToolForm
@@ -36,7 +36,7 @@ class OutputParsers:
     reasoning: ReasoningForm | None = None
 
     @property
-    def calls(self) -> Calls | None:
+    def calls(self) -> CallSyntax | None:
         """The form of calls, for those who write them."""
         return None if self.tool is None else self.tool.calls
 
@@ -46,7 +46,7 @@ class OutputParsers:
         found = self.reasoning
         if found is None:
             return (), ()
-        if isinstance(found, Family):
+        if isinstance(found, AnswerFamily):
             assert found.reasoning is not None, "the registry gives no other"
             return found.reasoning.begin, found.reasoning.end
         return found.start_tags, (found.end_tag,) if found.end_tag else ()
@@ -59,7 +59,7 @@ class OutputParsers:
         texts: set[str] = set()
         declared: set[str] = set()
         for form in (self.tool if with_calls else None, self.reasoning):
-            if isinstance(form, Family):
+            if isinstance(form, AnswerFamily):
                 declared |= _marks(form, with_calls=form is self.tool and with_calls)
             elif form is not None:
                 texts |= form.special_tokens
@@ -90,13 +90,13 @@ class OutputParsers:
         # A chain, reasoning first and calls in the rest, so that any two forms combine
         # (decision 0012).
         first: OutputParser | None = None
-        if isinstance(reasoning, Family):
+        if isinstance(reasoning, AnswerFamily):
             first = AnswerReader(_joined(None, reasoning), None, prompt, keeps_space=keeps_space)
         elif reasoning is not None:
             first = reasoning(is_open=self.reasoning_is_open(prompt))
             first.feeds_tools = tool is not None
         second: OutputParser | None = None
-        if isinstance(tool, Family):
+        if isinstance(tool, AnswerFamily):
             second = AnswerReader(_joined(tool, None), tools, prompt)
         elif tool is not None:
             second = tool(tools)
@@ -109,10 +109,10 @@ class OutputParsers:
         return bool(begins) and prompt.rstrip().endswith(tuple(map(str.rstrip, begins)))
 
 
-def _joined(tool: Family | None, reasoning: Family | None) -> Family:
+def _joined(tool: AnswerFamily | None, reasoning: AnswerFamily | None) -> AnswerFamily:
     """Return one declaration with the calls of one and the reasoning of another."""
     if tool is None:
-        return Family(name="") if reasoning is None else replace(reasoning, calls=None)
+        return AnswerFamily(name="") if reasoning is None else replace(reasoning, calls=None)
     if reasoning is tool:
         return tool
     if reasoning is None:
@@ -125,7 +125,7 @@ def _joined(tool: Family | None, reasoning: Family | None) -> Family:
     )
 
 
-def _marks(family: Family, *, with_calls: bool) -> frozenset[str]:
+def _marks(family: AnswerFamily, *, with_calls: bool) -> frozenset[str]:
     found = {each for pair in family.answer for each in pair}
     if family.reasoning is not None:
         found |= {*family.reasoning.begin, *family.reasoning.end}

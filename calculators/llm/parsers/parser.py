@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
     from calculators.language.events import OutputEvent
-    from calculators.llm.parsers.families import Calls
+    from calculators.llm.parsers.families import CallSyntax
 
 
 class OutputParser(ABC):
@@ -46,7 +46,7 @@ class ToolParser(OutputParser):
         heads: marks with which calls begin, that stand nowhere else.
     """
 
-    calls: ClassVar[Calls | None] = None
+    calls: ClassVar[CallSyntax | None] = None
     heads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 
 _FIELD: Final = re.compile(
     r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
@@ -21,7 +21,7 @@ TOKEN: Final = re.compile(r"<[|｜].*|\[/?[A-Z_ ]+\]|\[e~\[|\]<\].*|<SPECIAL_\d+
 MARK: Final = re.compile(r"[^\w\s.,:;'\"(){}!?-]")
 
 
-class Segment(NamedTuple):
+class PatternPart(NamedTuple):
     """A field of a pattern, or a literal, whose ``field`` is ""."""
 
     field: str
@@ -40,17 +40,17 @@ def atoms(literal: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def segments(pattern: str) -> tuple[Segment, ...]:
+def segments(pattern: str) -> tuple[PatternPart, ...]:
     """Return the fields of a pattern and the literals around them, in order."""
-    found: list[Segment] = []
+    found: list[PatternPart] = []
     place = 0
     for field in _FIELD.finditer(pattern):
         if field.start() > place:
-            found.append(Segment("", pattern[place : field.start()]))
-        found.append(Segment(field[1]))
+            found.append(PatternPart("", pattern[place : field.start()]))
+        found.append(PatternPart(field[1]))
         place = field.end()
     if place < len(pattern):
-        found.append(Segment("", pattern[place:]))
+        found.append(PatternPart("", pattern[place:]))
     return tuple(found)
 
 
@@ -61,14 +61,14 @@ def head(pattern: str) -> str:
     return text if MARK.search(text) else ""
 
 
-def sections(calls: Calls) -> Iterator[tuple[str, str]]:
+def sections(calls: CallSyntax) -> Iterator[tuple[str, str]]:
     """Yield the spellings of the texts around calls."""
     if any(calls.section):
         yield calls.section
     yield from calls.section_accepts
 
 
-def marks(calls: Calls) -> frozenset[str]:
+def marks(calls: CallSyntax) -> frozenset[str]:
     """Return all literals of a form that a text has as marks, white space aside."""
     found = {text for pair in sections(calls) for text in pair}
     for pattern in (calls.call, *calls.accepts, calls.argument, *calls.argument_accepts):
@@ -76,7 +76,7 @@ def marks(calls: Calls) -> frozenset[str]:
     return frozenset(atom for text in (*found, calls.quote) for atom in atoms(text))
 
 
-def described(family: Family) -> str:
+def described(family: AnswerFamily) -> str:
     """Return the forms of a declaration as one line."""
     parts = []
     if (calls := family.calls) is not None:

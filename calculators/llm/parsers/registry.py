@@ -1,8 +1,8 @@
 """The forms of calls and reasoning by name: declarations, two readers of channels, and packages'.
 
 A package offers its own as entry points in the groups ``graphrt.tool_parsers`` and
-``graphrt.reasoning_parsers``, each a `Family` or a subclass of `ToolParser` or `ReasoningParser`.
-Where two have one name, graphrt's is taken.
+``graphrt.reasoning_parsers``, each an `AnswerFamily` or a subclass of `ToolParser` or
+`ReasoningParser`. Where two have one name, graphrt's is taken.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from calculators.kit.installed_points import installed_points
-from calculators.llm.parsers.families import FAMILIES, Family
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from graphrt_base.errors import did_you_mean, reason_of
 
@@ -28,8 +28,8 @@ class UnknownParser(ValueError):
     """No parser has the name, or the package that offers it is broken; the text says which."""
 
 
-ToolForm: TypeAlias = "Family | type[ToolParser]"
-ReasoningForm: TypeAlias = "Family | type[ReasoningParser]"
+ToolForm: TypeAlias = "AnswerFamily | type[ToolParser]"
+ReasoningForm: TypeAlias = "AnswerFamily | type[ReasoningParser]"
 
 
 class _ParserKind(NamedTuple):
@@ -101,7 +101,7 @@ def parser_problem(name: str, known: Sequence[str]) -> str:
     return f'"{name}" is not known.{near} Known are: {", ".join(names)}'
 
 
-def _declared(kind: _ParserKind) -> dict[str, Family]:
+def _declared(kind: _ParserKind) -> dict[str, AnswerFamily]:
     """Return the declarations of a kind by their names, then by their aliases."""
     families = [each for each in FAMILIES.values() if getattr(each, kind.member) is not None]
     by_alias = {alias: each for each in families for alias in each.aliases}
@@ -137,13 +137,13 @@ def _find(name: str, kind: _ParserKind) -> Any:
 
 
 def _checked(loaded: Any, kind: _ParserKind, source: str) -> Any:
-    if isinstance(loaded, Family):
+    if isinstance(loaded, AnswerFamily):
         if getattr(loaded, kind.member) is None:
             raise UnknownParser(f"{source} declares no {kind.member}")
         return loaded
     base = kind.base
     if not (inspect.isclass(loaded) and issubclass(loaded, base)):
-        wanted = f"neither a Family nor a class derived from {base.__name__}"
+        wanted = f"neither an AnswerFamily nor a class derived from {base.__name__}"
         raise UnknownParser(f"{source} is {wanted}")
     if inspect.isabstract(loaded):
         raise UnknownParser(f"{source} lacks methods of {base.__name__}")

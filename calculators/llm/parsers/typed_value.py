@@ -26,7 +26,7 @@ _PYTHON: Final = re.compile(r"[\[{('\"]|(?:True|False|None)\Z|[+-]?[\d.][\w.+-]*
 _ZEROS: Final = re.compile(r"[+-]?0\d{1,300}")
 
 
-class Schema(NamedTuple):
+class ArgumentSchema(NamedTuple):
     """A part of the schema of a tool, and the whole, in which references lead."""
 
     part: object
@@ -42,7 +42,7 @@ class Schema(NamedTuple):
         return part if isinstance(part, Mapping) else {}
 
 
-EMPTY: Final = Schema(None, None)
+EMPTY: Final = ArgumentSchema(None, None)
 
 
 def _referred(whole: object, reference: object) -> object:
@@ -56,20 +56,20 @@ def _referred(whole: object, reference: object) -> object:
     return part
 
 
-def _branches(schema: Schema, depth: int) -> Iterator[Schema]:
+def _branches(schema: ArgumentSchema, depth: int) -> Iterator[ArgumentSchema]:
     node = schema.node
     if depth:
         for word in _COMBINATIONS:
             branches = node.get(word)
             if isinstance(branches, list):
-                yield from (Schema(each, schema.whole) for each in branches)
+                yield from (ArgumentSchema(each, schema.whole) for each in branches)
 
 
-def property_schema(schema: Schema, key: str, depth: int = _DEEPEST) -> Schema:
+def property_schema(schema: ArgumentSchema, key: str, depth: int = _DEEPEST) -> ArgumentSchema:
     """Return the schema of a member of an object, also where a branch of a combination has it."""
     properties = schema.node.get("properties")
     if isinstance(properties, Mapping) and key in properties:
-        return Schema(properties[key], schema.whole)
+        return ArgumentSchema(properties[key], schema.whole)
     for branch in _branches(schema, depth):
         found = property_schema(branch, key, depth - 1)
         if found is not EMPTY:
@@ -77,13 +77,13 @@ def property_schema(schema: Schema, key: str, depth: int = _DEEPEST) -> Schema:
     return EMPTY
 
 
-def item_schema(schema: Schema) -> Schema:
+def item_schema(schema: ArgumentSchema) -> ArgumentSchema:
     """Return the schema of the items of an array."""
     items = schema.node.get("items")
-    return EMPTY if items is None else Schema(items, schema.whole)
+    return EMPTY if items is None else ArgumentSchema(items, schema.whole)
 
 
-def types_of(schema: Schema, depth: int = _DEEPEST) -> frozenset[str]:
+def types_of(schema: ArgumentSchema, depth: int = _DEEPEST) -> frozenset[str]:
     """Return the types of JSON that a value may have; empty where anything is allowed."""
     node = schema.node
     declared = node.get("type")
@@ -118,7 +118,7 @@ def _type_of(value: str) -> str:
     return "integer" if value.lstrip("-").isdigit() else "number"
 
 
-def typed_json(text: str, schema: Schema) -> str:
+def typed_json(text: str, schema: ArgumentSchema) -> str:
     """Return the JSON of the text of an argument."""
     types = types_of(schema)
     if types == {"string"}:
@@ -154,7 +154,7 @@ def _allows(types: frozenset[str], value: str) -> bool:
     return kind in types or (kind == "integer" and "number" in types)
 
 
-def retyped(value: str, text: str, schema: Schema) -> str:
+def retyped(value: str, text: str, schema: ArgumentSchema) -> str:
     """Return the JSON of a value that its form has typed, as the schema wants it.
 
     A quoted value of an argument that is no text is what is between the quotes; a bare one of an

@@ -241,7 +241,7 @@ class PromptBuilder:
         try:
             self._chats = ChatRenderer(
                 self._load_template(template_directory),
-                vocabulary=_Texts(self._vocabulary),
+                vocabulary=_VocabularyTexts(self._vocabulary),
                 architecture=_architecture(self._model_path),
             )
         except ChatTemplateError as error:
@@ -555,7 +555,7 @@ def _most_pixels(directory: Path) -> int | None:
     return own * _REDUCED_FROM if isinstance(own, int) and own > 0 else None
 
 
-class _Texts:
+class _VocabularyTexts:
     """The texts of a vocabulary."""
 
     def __init__(self, ids: Mapping[bytes, int]) -> None:

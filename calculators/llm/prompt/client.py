@@ -14,7 +14,7 @@ from calculators.kit.child_process.question_lane import WALL_SECONDS, QuestionLa
 from calculators.kit.child_process.supervisor import RETRY_AFTER, START_SECONDS, LoadError
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.engine.engine import TOO_LONG
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
@@ -170,7 +170,7 @@ class PromptProcess:
         *,
         continues: bool = False,
         will_be_cut: bool = False,
-        calls: Calls | None = None,
+        calls: CallSyntax | None = None,
     ) -> Coroutine[Any, Any, Prompt]:
         """Render and tokenize a chat. ``messages`` have the tags of ``images``.
 

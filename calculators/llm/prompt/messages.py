@@ -13,7 +13,7 @@ import msgspec
 from calculators.images.media.image import EncodedImage, Image
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.llm.detokenizer import TokenTable
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 
 
 class PromptLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -54,7 +54,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     images: list[EncodedImage] = []
     continues: bool = False
     will_be_cut: bool = False
-    calls: Calls | None = None
+    calls: CallSyntax | None = None
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
@@ -103,7 +103,7 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     template_problem: str = ""
     tool_parser: str = ""
     reasoning_parser: str = ""
-    made: Family | None = None
+    made: AnswerFamily | None = None
     knows_tools: bool = True
 
 

@@ -31,7 +31,7 @@ from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.families import Family
+from calculators.llm.parsers.families import AnswerFamily
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 
@@ -323,7 +323,7 @@ def _answers(structured: StructuredOutput, parser: ReasoningForm | None) -> list
     """Return the ways to write a structured answer: between the marks of answers, or without."""
     given = structured.format
     match parser:
-        case Family():
+        case AnswerFamily():
             marked = [formats.tag(pair[0], given, pair[1]) for pair in parser.answer if all(pair)]
             return [given, *marked]
         case type() if parser.answer_start:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from calculators.llm.parsers.families import FAMILIES, Calls, Family, ReasoningMarks
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax, ReasoningMarks
 from calculators.llm.parsers.registry import MADE
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.detector import (
@@ -315,7 +315,7 @@ class TemplateAnalysis:
 
     tool_parser: str | None = None
     reasoning_parser: str | None = None
-    made: Family | None = None
+    made: AnswerFamily | None = None
     calls_found_by: str = ""
     reasoning_found_by: str = ""
     marks: tuple[str, str] | None = None
@@ -374,18 +374,24 @@ def analyze(
 
 
 def _with_reasoning(
-    found: TemplateAnalysis, calls: FoundCalls, chats: ProbeChats, declared: Family, source: str
+    found: TemplateAnalysis,
+    calls: FoundCalls,
+    chats: ProbeChats,
+    declared: AnswerFamily,
+    source: str,
 ) -> TemplateAnalysis:
     family = FAMILIES.get(calls.name)
     own = family.reasoning if family is not None else None
     reasoning = find_reasoning(chats, own, source, declared=declared.reasoning)
-    made = Family(name=MADE, calls=calls.calls) if calls.calls is not None else None
+    made = AnswerFamily(name=MADE, calls=calls.calls) if calls.calls is not None else None
     name = None
     if reasoning.marks is not None:
         name = _family_of(reasoning.marks, calls.name)
         if name == MADE:
             begin, end = reasoning.marks
-            made = replace(made or Family(name=MADE), reasoning=ReasoningMarks((begin,), (end,)))
+            made = replace(
+                made or AnswerFamily(name=MADE), reasoning=ReasoningMarks((begin,), (end,))
+            )
         if made is not None and made.calls is not None:
             made = replace(made, calls=_without_reasoning(made.calls, reasoning.marks[1]))
     if made is not None and (end := chats.template.files.eos_token):
@@ -415,7 +421,7 @@ def _family_of(marks: tuple[str, str], preferred: str) -> str:
     return MADE
 
 
-def _without_reasoning(calls: Calls, end: str) -> Calls:
+def _without_reasoning(calls: CallSyntax, end: str) -> CallSyntax:
     """Return a form that was made of a turn with empty reasoning before its calls."""
     begin = calls.section[0]
     if end in begin:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from calculators.images.media.tags import is_tag
 from calculators.llm.grammars.notation import written_calls
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.registry import MADE, NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import (
     TemplateAnalysis,
@@ -96,7 +96,7 @@ class ChatRenderer:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         continues: bool = False,
-        calls: Calls | None = None,
+        calls: CallSyntax | None = None,
         guard: TextGuard | None = None,
     ) -> str:
         """Render a prompt.
@@ -141,7 +141,7 @@ class ChatRenderer:
         return cut_at_marker(render(with_marker(known))) if continues else render(known)
 
 
-def calls_of(name: str, made: Family | None = None) -> Calls | None:
+def calls_of(name: str, made: AnswerFamily | None = None) -> CallSyntax | None:
     """Return the form of the calls that a parser reads; None if it is unknown.
 
     ``made``: the declaration of the name `MADE`.
@@ -312,7 +312,7 @@ class WrittenTools:
     llama.cpp writes them, as here.
     """
 
-    def __init__(self, form: Calls, *, takes_system: bool) -> None:
+    def __init__(self, form: CallSyntax, *, takes_system: bool) -> None:
         """Make the writer of one model.
 
         Args:

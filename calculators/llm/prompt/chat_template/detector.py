@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from calculators.language.events import Arguments, Content, ToolCall
 from calculators.llm.parsers.answer_reader import read_answer
-from calculators.llm.parsers.families import FAMILIES, Calls, Family
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax
 from calculators.llm.parsers.pattern import atoms, head, sections, segments
 from calculators.llm.parsers.registry import MADE
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -244,7 +244,7 @@ class FoundCalls:
     """
 
     name: str = ""
-    calls: Calls | None = None
+    calls: CallSyntax | None = None
     found_by: str = ""
     shown: ShownCalls | None = None
 
@@ -282,10 +282,10 @@ _JSON_CALL: Final = re.compile(r'\{\s*"name"\s*:\s*[^"{},]{1,40},\s*"parameters"
 def find_calls(
     chats: ProbeChats,
     *,
-    declared: Calls | None = None,
+    declared: CallSyntax | None = None,
     vocabulary: Container[str] = (),
     architecture: str = "",
-    families: Mapping[str, Family] = FAMILIES,
+    families: Mapping[str, AnswerFamily] = FAMILIES,
 ) -> FoundCalls:
     """Find the form of a model's calls.
 
@@ -303,7 +303,7 @@ def find_calls(
     found = FoundCalls()
     if declared is not None:
         for each in _kept(shown, tried):
-            if _left(Family(name=MADE, calls=declared), each) is not None:
+            if _left(AnswerFamily(name=MADE, calls=declared), each) is not None:
                 return FoundCalls(*_named(declared, families), "the checkpoint", each)
         if not tried:
             return FoundCalls(*_named(declared, families), "the checkpoint")
@@ -312,7 +312,7 @@ def find_calls(
             found = FoundCalls(name, None, "its rendering", each)
             if _misses_begin(families[name], each):
                 made = _made(chats, [each])
-                if made and not _misses_begin(Family(name=MADE, calls=made.calls), each):
+                if made and not _misses_begin(AnswerFamily(name=MADE, calls=made.calls), each):
                     return made
             break
     else:
@@ -333,7 +333,7 @@ def _hint(
     chats: ProbeChats,
     vocabulary: Container[str],
     architecture: str,
-    families: Mapping[str, Family],
+    families: Mapping[str, AnswerFamily],
     tried: Sequence[ShownCalls],
 ) -> dict[str, Any]:
     prompt = chats.opening()
@@ -373,7 +373,9 @@ def _kept(shown: Iterator[ShownCalls], tried: list[ShownCalls]) -> Iterator[Show
         yield each
 
 
-def _named(calls: Calls, families: Mapping[str, Family]) -> tuple[str, Calls | None]:
+def _named(
+    calls: CallSyntax, families: Mapping[str, AnswerFamily]
+) -> tuple[str, CallSyntax | None]:
     """Return the name of a declaration that writes the form, else `MADE` and the form."""
     for name, family in families.items():
         own = family.calls
@@ -382,18 +384,18 @@ def _named(calls: Calls, families: Mapping[str, Family]) -> tuple[str, Calls | N
     return MADE, calls
 
 
-def _bones(calls: Calls) -> tuple[Any, ...]:
+def _bones(calls: CallSyntax) -> tuple[Any, ...]:
     """Return the texts of a form without white space."""
     texts = (calls.call, calls.argument, *calls.section)
     return (*("".join(text.split()) for text in texts), calls.quote, calls.is_list)
 
 
-def _is_bare(name: str, families: Mapping[str, Family]) -> bool:
+def _is_bare(name: str, families: Mapping[str, AnswerFamily]) -> bool:
     calls = families[name].calls
     return calls is not None and calls.is_bare
 
 
-def _best(shown: ShownCalls, families: Mapping[str, Family]) -> str:
+def _best(shown: ShownCalls, families: Mapping[str, AnswerFamily]) -> str:
     """Return the declaration that reads the calls and explains most of the text; "" for none."""
     rated: list[tuple[int, int, int, int, str]] = []
     for place, (name, family) in enumerate(families.items()):
@@ -411,26 +413,26 @@ def _best(shown: ShownCalls, families: Mapping[str, Family]) -> str:
     return min(rated)[-1] if rated else ""
 
 
-def _has_list(calls: Calls, shown: ShownCalls) -> bool:
+def _has_list(calls: CallSyntax, shown: ShownCalls) -> bool:
     text = "".join(shown.without_content.split())
     begin = calls.section[0].strip()
     return f"{begin}[" in text if begin else text.startswith("[")
 
 
-def _may_fit(calls: Calls, text: str) -> bool:
+def _may_fit(calls: CallSyntax, text: str) -> bool:
     """Return False for a form whose calls cannot be in the text, which saves a reading."""
     begins = [head(pattern) for pattern in (calls.call, *calls.accepts)]
     begins += [atoms(begin)[0] for begin, _ in sections(calls) if atoms(begin)]
     return calls.is_bare or any(begin and begin in text for begin in begins)
 
 
-def _own_marks(calls: Calls) -> tuple[str, ...]:
+def _own_marks(calls: CallSyntax) -> tuple[str, ...]:
     return tuple(
         filter(None, (calls.section[0].strip(), head(calls.call), calls.section[1].strip()))
     )
 
 
-def _left(family: Family, shown: ShownCalls) -> int | None:
+def _left(family: AnswerFamily, shown: ShownCalls) -> int | None:
     """Return how much other text a reader leaves; None if it does not find exactly the calls."""
     # One that knows the end of the turn reads no better.
     family = replace(family, stops=())
@@ -438,7 +440,7 @@ def _left(family: Family, shown: ShownCalls) -> int | None:
     return min((len("".join(texts)) for texts in found if texts is not None), default=None)
 
 
-def _read(family: Family, text: str, count: int) -> tuple[str, str] | None:
+def _read(family: AnswerFamily, text: str, count: int) -> tuple[str, str] | None:
     """Return what a reader leaves before the first call and after it; None as `_left`."""
     found: list[tuple[str, list[str]]] = []
     left = ["", ""]
@@ -464,7 +466,7 @@ def _read(family: Family, text: str, count: int) -> tuple[str, str] | None:
     return left[0], left[1]
 
 
-def _misses_begin(family: Family, shown: ShownCalls) -> bool:
+def _misses_begin(family: AnswerFamily, shown: ShownCalls) -> bool:
     """Return True if a form leaves a mark before the calls, which is a part of another form."""
     if not shown.content or shown.content not in shown.text:
         return False
@@ -481,7 +483,7 @@ def _made(chats: ProbeChats, tried: Sequence[ShownCalls]) -> FoundCalls | None:
     found: list[tuple[int, int, FoundCalls]] = []
     for shown in tried[:_TRIED]:
         for made in made_calls(_calls_alone(chats, shown), CALLS[: shown.count]):
-            if _left(Family(name=MADE, calls=made), shown) is not None:
+            if _left(AnswerFamily(name=MADE, calls=made), shown) is not None:
                 size = len(made.call) + sum(map(len, made.section))
                 found.append((-shown.count, size, FoundCalls(MADE, made, "its rendering", shown)))
                 break
@@ -502,7 +504,7 @@ def _calls_alone(chats: ProbeChats, shown: ShownCalls) -> str:
     return shown.without_content
 
 
-def _described(chats: ProbeChats, families: Mapping[str, Family]) -> str:
+def _described(chats: ProbeChats, families: Mapping[str, AnswerFamily]) -> str:
     """Return the declaration whose marks the instructions about tools have."""
     system = {"role": "system", "content": "ZQSYSTEM"}
     with_tools = chats.opening(tools=True) or chats.render([system, USER])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 
 #: A mark that a text ends in the middle of.
 _BEGUN: Final = re.compile(r"[<\[][^<>\[\]\s]*\Z")
@@ -48,10 +48,10 @@ class _Core:
     begin: int
     end: int
     pattern: str
-    made: Calls
+    made: CallSyntax
 
 
-def made_calls(text: str, calls: Sequence[MarkedCall]) -> Iterator[Calls]:
+def made_calls(text: str, calls: Sequence[MarkedCall]) -> Iterator[CallSyntax]:
     """Propose forms for the calls in a text, the most specific first.
 
     Args:
@@ -135,7 +135,7 @@ def _end_of(literal: str, text: str, place: int) -> int:
     return end
 
 
-def _split(first: _Core, second: _Core, text: str, calls: Sequence[MarkedCall]) -> Calls:
+def _split(first: _Core, second: _Core, text: str, calls: Sequence[MarkedCall]) -> CallSyntax:
     """Return the form, with what stands around all calls and around each."""
     before = _with_fields(text[: first.begin], calls[0])
     between = _with_fields(text[first.end : second.begin], calls[1])
@@ -165,7 +165,7 @@ def _split(first: _Core, second: _Core, text: str, calls: Sequence[MarkedCall]) 
     )
 
 
-def _finished(made: Calls, calls: Sequence[MarkedCall]) -> Calls:
+def _finished(made: CallSyntax, calls: Sequence[MarkedCall]) -> CallSyntax:
     call = _with_fields(made.call, calls[0])
     has_mark = bool(made.section[0].strip() or not call.lstrip().startswith("{"))
     return replace(made, call=call, is_bare=not has_mark)
@@ -216,14 +216,14 @@ def _json_cores(text: str, call: MarkedCall) -> Iterator[_Core]:
             if name < 0:
                 continue
             gap = text[name + len(call.name) : begin].replace(call.id, "{id}")
-            yield _Core(name, end, "{name}" + _counted(gap) + "{json}", Calls(call=""))
+            yield _Core(name, end, "{name}" + _counted(gap) + "{json}", CallSyntax(call=""))
         elif value == {call.name: call.arguments}:
-            yield _Core(begin, end, "{keyed}", Calls(call=""))
+            yield _Core(begin, end, "{keyed}", CallSyntax(call=""))
         elif call.name in [each for each in value.values() if isinstance(each, str)]:
             keys = [key for key, each in value.items() if _object(each) == call.arguments]
             if keys:
                 name_key = next(key for key, each in value.items() if each == call.name)
-                made = Calls(call="", name_key=name_key, argument_keys=tuple(keys[:1]))
+                made = CallSyntax(call="", name_key=name_key, argument_keys=tuple(keys[:1]))
                 yield _Core(begin, end, "{object}", made)
 
 
@@ -284,7 +284,7 @@ def _pairs(text: str, start: int, places: list[int], call: MarkedCall) -> Iterat
     end = _end_of(close, text, third[3])
     if close.strip() and end == third[3]:
         return
-    made = Calls(call="", argument=argument, trims_lines=pads)
+    made = CallSyntax(call="", argument=argument, trims_lines=pads)
     yield _Core(start, end, "{name}" + _counted(head) + "{args}", made)
 
 
@@ -314,7 +314,7 @@ def _python(text: str, start: int, places: list[int], call: MarkedCall) -> Itera
     gap = text[start + len(call.name) : places[0]]
     end = _end_of_list(text, start, call, r"\)")
     if gap.strip() == "(" and end > 0 and text[places[0] :].startswith(f"{_first(call)}="):
-        yield _Core(start, end, "{name}({python})", Calls(call=""))
+        yield _Core(start, end, "{name}({python})", CallSyntax(call=""))
 
 
 def _gemma(text: str, start: int, places: list[int], call: MarkedCall) -> Iterator[_Core]:
@@ -323,7 +323,7 @@ def _gemma(text: str, start: int, places: list[int], call: MarkedCall) -> Iterat
     quoted = re.compile(rf"{_first(call)}:(.*?){value}\1[,}}]").match(text, places[0])
     end = _end_of_list(text, start, call, r"\}")
     if gap.endswith("{") and quoted is not None and quoted[1] and end > 0:
-        yield _Core(start, end, "{name}" + gap + "{gemma}}", Calls(call="", quote=quoted[1]))
+        yield _Core(start, end, "{name}" + gap + "{gemma}}", CallSyntax(call="", quote=quoted[1]))
 
 
 def _tree(text: str, start: int, places: list[int], call: MarkedCall) -> Iterator[_Core]:
@@ -337,7 +337,7 @@ def _tree(text: str, start: int, places: list[int], call: MarkedCall) -> Iterato
     lead = re.compile(rf"<{_first(call)}>{value}(.*?)</").search(text, start)
     own = "" if lead is None else lead[1]
     head = text[start + len(call.name) : begin].removesuffix(own)
-    yield _Core(start, end + len(last) + 3, "{name}" + head + "{tree}", Calls(call=""))
+    yield _Core(start, end + len(last) + 3, "{name}" + head + "{tree}", CallSyntax(call=""))
 
 
 def _first(call: MarkedCall) -> str:

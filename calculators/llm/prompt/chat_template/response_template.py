@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.llm.parsers.families import Calls, Family, ReasoningMarks
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax, ReasoningMarks
 
 NAME: Final = "declared"
 _THOUGHTS: Final = ("thinking", "reasoning_content", "reasoning")
@@ -22,14 +22,14 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 _OPERATOR: Final = re.compile(r"(?<!\\)[*+?|()\[\]^$.]|\\[wdsSWDb]")
 
 
-def declared_family(template: Mapping[str, Any] | None) -> Family:
+def declared_family(template: Mapping[str, Any] | None) -> AnswerFamily:
     """Return the forms of a ``response_template``, as far as patterns of marks can say them."""
     fields = template.get("fields") if isinstance(template, Mapping) else None
     fields = fields if isinstance(fields, Mapping) else {}
     thoughts = (fields.get(name) for name in _THOUGHTS)
     reasoning = next((_marks(each) for each in thoughts if isinstance(each, Mapping)), None)
     calls = fields.get("tool_calls")
-    return Family(
+    return AnswerFamily(
         name=NAME,
         calls=_calls(calls) if isinstance(calls, Mapping) else None,
         reasoning=reasoning,
@@ -41,7 +41,7 @@ def _marks(field: Mapping[str, Any]) -> ReasoningMarks | None:
     return ReasoningMarks((begin.strip(),), (end.strip(),)) if begin and end else None
 
 
-def _calls(field: Mapping[str, Any]) -> Calls | None:
+def _calls(field: Mapping[str, Any]) -> CallSyntax | None:
     begin, end = _text(field, "open"), _text(field, "close")
     if not begin or end is None:
         return None
@@ -51,16 +51,16 @@ def _calls(field: Mapping[str, Any]) -> Calls | None:
         case "json" if "{name}" in begin and arguments.get("unquoted_keys"):
             quotes = arguments.get("string_delims") or [[""]]
             # The braces around the arguments are a part of them here.
-            return Calls(call=f"{begin}{{{{gemma}}}}{end}", quote=str(quotes[0][0]))
+            return CallSyntax(call=f"{begin}{{{{gemma}}}}{end}", quote=str(quotes[0][0]))
         case "json" if "{name}" in begin:
-            return Calls(call=f"{begin}{{json}}{end}")
+            return CallSyntax(call=f"{begin}{{json}}{end}")
         case "json":
-            return Calls(call=f"{begin}{{object}}{end}", **_members(field.get("transform")))
+            return CallSyntax(call=f"{begin}{{object}}{end}", **_members(field.get("transform")))
         case "xml-inline" if "{name}" in begin:
             argument = _text({"open_pattern": arguments.get("tag_pattern")}, "open")
             if argument and "{key}" in argument and "{value}" in argument:
                 pads = bool(re.search(r"\n\s*\{value\}", argument))
-                return Calls(call=f"{begin}{{args}}{end}", argument=argument, trims_lines=pads)
+                return CallSyntax(call=f"{begin}{{args}}{end}", argument=argument, trims_lines=pads)
     return None
 
 

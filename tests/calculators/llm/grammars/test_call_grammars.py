@@ -16,7 +16,7 @@ from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
 from calculators.llm.grammars.formats import Tool
 from calculators.llm.grammars.grammar import AnswerForm, SpecialLetters
-from calculators.llm.parsers.families import FAMILIES, Calls, Family
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.pattern import marks
 from calculators.llm.parsers.registry import tool_parser
@@ -81,14 +81,14 @@ WORDS: Final = (
 NAMES: Final = (*FAMILIES, "onyx", "gptoss")
 
 
-def form_of(name: str) -> Calls:
+def form_of(name: str) -> CallSyntax:
     form = tool_parser(name).calls
     assert form is not None
     return form
 
 
 def grammar(
-    form: Calls,
+    form: CallSyntax,
     schemas: Mapping[str, Any] = SCHEMAS,
     special: SpecialLetters | None = None,
     **options: Any,
@@ -143,7 +143,7 @@ def test_calls_of_a_grammar_are_read_and_valid(name: str) -> None:
     check_derivations(name, 10)
 
 
-def letters_of(form: Calls) -> SpecialLetters:
+def letters_of(form: CallSyntax) -> SpecialLetters:
     """Return a vocabulary in which all marks with brackets are tokens."""
     tokens = sorted(mark for mark in marks(form) if mark[0] in "<[]" and mark[-1] in ">]")
     return SpecialLetters({mark: chr(0x100000 + place) for place, mark in enumerate(tokens)})
@@ -215,13 +215,13 @@ def test_a_name_that_a_form_cannot_write_is_refused(name: str) -> None:
     assert raised.value.path == "tools.properties.a>=b"
 
 
-def families_with(*fields: str) -> Sequence[Family]:
+def families_with(*fields: str) -> Sequence[AnswerFamily]:
     return [each for each in FAMILIES.values() if each.calls and any(
         f"{{{field}}}" in each.calls.call for field in fields)]  # fmt: skip
 
 
 @pytest.mark.parametrize("family", families_with("args", "python", "gemma", "tree"), ids=str)
-def test_what_parameters_must_be_together_is_enforced(family: Family) -> None:
+def test_what_parameters_must_be_together_is_enforced(family: AnswerFamily) -> None:
     assert family.calls is not None
     either = {
         "type": "object",

@@ -18,7 +18,7 @@ from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import form_grammar, grammar_of
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.families import Calls
+from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import ToolParser
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
@@ -271,7 +271,7 @@ def test_a_model_whose_calls_have_no_form_cannot_be_made_to_call() -> None:
 
 def test_the_form_of_an_installed_parser_is_used(answers: Answers) -> None:
     class Other(ToolParser):
-        calls = Calls(call="CALL {name} {json} END")
+        calls = CallSyntax(call="CALL {name} {json} END")
         feed = finish = None  # type: ignore[assignment]
 
     form = request_grammar(

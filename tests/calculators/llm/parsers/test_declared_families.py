@@ -13,7 +13,7 @@ import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.parsers.answer_reader import merged, read_answer
-from calculators.llm.parsers.families import FAMILIES, Family, with_suffix
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, with_suffix
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.pattern import marks
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
@@ -140,7 +140,7 @@ TOOLS: Final = {
 }
 
 
-def texts(family: Family, chance: random.Random) -> str:
+def texts(family: AnswerFamily, chance: random.Random) -> str:
     own = sorted(marks(family.calls)) if family.calls is not None else []
     if family.reasoning is not None:
         own += [*family.reasoning.begin, *family.reasoning.end]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calculators.llm.parsers.families import FAMILIES, Family
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily
 from calculators.llm.parsers.parser import ReasoningParser, ToolParser
 from calculators.llm.parsers.registry import (
     UnknownParser,
@@ -23,7 +23,7 @@ from tests.support.installed_package import install
 
 TOOL = """\
 from calculators.language.events import Content, ToolCall
-from calculators.llm.parsers.families import Calls, Family
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import ToolParser
 
 
@@ -43,8 +43,8 @@ class Half(ToolParser):
 
 
 NUMBER = 5
-DECLARED = Family(name="declared", calls=Calls(call="<tool>{object}</tool>"))
-MUTE = Family(name="mute")
+DECLARED = AnswerFamily(name="declared", calls=CallSyntax(call="<tool>{object}</tool>"))
+MUTE = AnswerFamily(name="mute")
 """
 
 ENTRY_POINTS = """\
@@ -96,7 +96,7 @@ def test_the_built_in_parsers_are_listed() -> None:
 @pytest.mark.parametrize("name", OWN)
 def test_a_built_in_tool_parser_is_found(name: str) -> None:
     found = tool_parser(name)
-    if isinstance(found, Family):
+    if isinstance(found, AnswerFamily):
         assert found.calls is not None
         assert name not in ("gptoss", "onyx")
     else:
@@ -106,7 +106,7 @@ def test_a_built_in_tool_parser_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", ["qwen3", "gptoss", "lfm2", "gemma4", "onyx", "minicpm5"])
 def test_a_built_in_reasoning_parser_is_found(name: str) -> None:
     found = reasoning_parser(name)
-    if isinstance(found, Family):
+    if isinstance(found, AnswerFamily):
         assert found.reasoning is not None
     else:
         assert issubclass(found, ReasoningParser)
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_refused_with_a_suggestion() -> None:
 def test_a_parser_of_another_package_is_found() -> None:
     assert "shouts" in tool_parser_names()
     found = tool_parser("shouts")
-    assert not isinstance(found, Family)
+    assert not isinstance(found, AnswerFamily)
     assert found.special_tokens == {"!"}
     assert parse("hello", "shouts").content == "hello"
     with pytest.raises(UnknownParser, match="shouts"):
@@ -155,7 +155,8 @@ def test_a_built_in_parser_wins_over_another_package() -> None:
         ("half", "(shouting_parsers:Half) lacks methods of ToolParser"),
         (
             "number",
-            "(shouting_parsers:NUMBER) is neither a Family nor a class derived from ToolParser",
+            "(shouting_parsers:NUMBER) is neither an AnswerFamily nor a class derived from"
+            " ToolParser",
         ),
         ("mute", "(shouting_parsers:MUTE) declares no calls"),
         ("missing", "(shouting_parsers:Missing) cannot be loaded: AttributeError"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calculators.language.events import Arguments, OutputEvent, ToolCall
-from calculators.llm.parsers.families import FAMILIES, Calls, Family
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -23,7 +23,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-def form_of(found: TemplateAnalysis) -> Family:
+def form_of(found: TemplateAnalysis) -> AnswerFamily:
     assert found.tool_parser is not None
     form = found.made if found.tool_parser == "made" else FAMILIES[found.tool_parser]
     assert form is not None
@@ -235,7 +235,7 @@ def test_a_form_is_made_and_reads_hard_arguments(name: str) -> None:
 def test_the_section_of_a_made_form_is_what_stands_around_all_calls() -> None:
     found = analyze(ChatTemplate.of_source(invented("pairs")))
     assert found.made is not None
-    assert found.made.calls == Calls(
+    assert found.made.calls == CallSyntax(
         call="<do {name}>{args}</do>",
         argument="<in {key}>{value}</in>",
         section=("<act>\n", "</act>"),
