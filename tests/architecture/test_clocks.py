@@ -20,6 +20,7 @@ NAMED: Final = ("created", "completed")
 #: Files that may read it for anything else, and what for.
 SHOWN: Final = {
     "calculators/llm/prompt/chat_template/environment.py": "the date, for templates that write it",
+    "calculators/llm/prompt/chat_template/detector.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
     "servers/batches/objects.py": "expiry, which outlives processes and restarts of the machine",
     "servers/serving/page_sources.py": "when it was",

@@ -93,7 +93,7 @@ class Notation:
 
     @property
     def stop(self) -> str:
-        """What a string cannot have; "": it has escapes."""
+        """The text that a string cannot have; "": it has escapes."""
         if self.is_raw:
             assert self.frame is not None
             return self.frame.mark

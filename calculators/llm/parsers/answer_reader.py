@@ -86,7 +86,7 @@ def _form(family: AnswerFamily) -> _AnswerForm:
 class AnswerReader(OutputParser):
     """Reads one answer of a family.
 
-    White space around the marks of reasoning, before a call and behind the last one is no text. A
+    White space around the marks of reasoning, before a call and after the last one is no text. A
     mark that begins or ends nothing is text, except where it is the token of a vocabulary.
     """
 
@@ -103,7 +103,7 @@ class AnswerReader(OutputParser):
         Args:
             tools: the JSON schema of the parameters by the tool's name; None: calls are text.
             prompt: the text before the answer.
-            keeps_space: white space behind the reasoning belongs to the answer.
+            keeps_space: white space after the reasoning belongs to the answer.
         """
         form = self._form = _form(family)
         self._events: list[OutputEvent] = []

@@ -47,7 +47,7 @@ _Patterns: TypeAlias = Sequence[Sequence[PatternPart]]
 
 _LONGEST_NAME: Final = 256
 _LONGEST_HEADER: Final = 300
-#: Blanks behind the end of a value among which what follows it is looked for.
+#: Blanks after the end of a value among which what follows it is looked for.
 _FAR: Final = 128
 _NAME: Final = re.compile(r"[\w.\-/]*")
 _DIGITS: Final = re.compile(r"\d*")
@@ -97,7 +97,7 @@ class GrowingText(TagScanner):
             yield
 
     def blanks_ahead(self) -> Reading[bool]:
-        """Return True if other text follows, behind white space, which is not taken."""
+        """Return True if other text follows, after white space, which is not taken."""
         while True:
             if _end(_BLANKS, self.text, self.place) < len(self.text):
                 return True

@@ -17,7 +17,7 @@ _WORDS: Final = {"true": "true", "false": "false", "null": "null", "none": "null
 
 
 class GemmaValue:
-    """Reads one value, up to the comma or bracket behind it, which is left.
+    """Reads one value, up to the comma or bracket after it, which is left.
 
     Attributes:
         is_done: the value is complete.

@@ -42,7 +42,7 @@ class OutputParsers:
 
     @property
     def reasoning_marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What begins reasoning, and what ends it; a mark may end in white space."""
+        """The marks that begin reasoning, and those that end it; one may end in white space."""
         found = self.reasoning
         if found is None:
             return (), ()
@@ -81,7 +81,7 @@ class OutputParsers:
             tools: the JSON schema of the parameters by the tool's name, {} for a tool without
                 parameters. None when the request has no tools: then calls are plain text.
             prompt: the text before the answer, which may have begun the reasoning.
-            keeps_space: white space behind the reasoning belongs to the answer.
+            keeps_space: white space after the reasoning belongs to the answer.
         """
         tool = self.tool if tools is not None else None
         reasoning = self.reasoning

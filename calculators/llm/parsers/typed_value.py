@@ -34,7 +34,7 @@ class ArgumentSchema(NamedTuple):
 
     @property
     def node(self) -> Mapping[str, Any]:
-        """The part, behind its references; empty where it says nothing."""
+        """The part, after its references; empty where it says nothing."""
         part, steps = self.part, 0
         while isinstance(part, Mapping) and "$ref" in part and steps < _DEEPEST:
             part = _referred(self.whole, part["$ref"])
