@@ -45,7 +45,7 @@ from calculators.llm.grammars.form_grammar import form_grammar
 from calculators.llm.grammars.formats import Format
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.llm.grammars.notation import written_calls
-from calculators.llm.parsers.families import FAMILIES, Calls
+from calculators.llm.parsers.families import FAMILIES, CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 
@@ -115,11 +115,11 @@ class Table:
         say(self.lines[-1])
 
 
-def call_of(form: Calls, name: str, value: object) -> str:
+def call_of(form: CallSyntax, name: str, value: object) -> str:
     return written_calls(form, [("f", {name: value})])
 
 
-def many_calls(form: Calls, length: int) -> str:
+def many_calls(form: CallSyntax, length: int) -> str:
     """Return calls of so many characters."""
     one = written_calls(form, [("f", SMALL)])
     count = length // len(one) + 1
