@@ -35,7 +35,8 @@ _UNSENT_IN_KERNEL = 128 * 1024
 _NOTSENT_LOWAT = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 # A reading of the socket has up to 256 KiB: 43,000 chunks of one byte, on which aiohttp's parser
-# works for 150 ms. Readings of so many lines are parsed in slices, between which others have turns.
+# works for 150 ms, or as many empty messages of a WebSocket, for 250 ms. Readings of so many lines
+# and all of WebSockets are parsed in slices, between which others have turns.
 _MOST_LINES = 2048
 _SLICE_BYTES = 4096
 # aiohttp's error of a line that is no HTTP has the whole line, escaped: 2 ms and 1.3 MiB for such a
@@ -189,9 +190,11 @@ class HttpConnection(web.RequestHandler):
             super().data_received(data)  # aiohttp lets its parser go on
         elif self._unparsed:
             self._unparsed += data  # received before the transport paused
-        # Only readings of many lines are sliced: counting is C and takes microseconds, slicing all
-        # would cost every request a turn.
-        elif len(data) > _SLICE_BYTES and data.count(b"\r\n") > _MOST_LINES:
+        # Only readings of many lines, and all of WebSockets, are sliced: counting is C and takes
+        # microseconds, slicing all would cost every request a turn.
+        elif len(data) > _SLICE_BYTES and (
+            self._payload_parser is not None or data.count(b"\r\n") > _MOST_LINES
+        ):
             self._unparsed = data
             self._pause_transport_reading()
             self._parse_slice()
@@ -258,7 +261,10 @@ class HttpConnection(web.RequestHandler):
     ) -> None:
         if self.read_through is not None:
             parser = self.read_through(parser)
+        early, self._message_tail = self._message_tail, b""
         super().set_parser(parser, data_received_cb)
+        if early:
+            self.data_received(early)  # in slices
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         # aiohttp calls this whenever a body is read. If nothing was paused, nothing is unparsed.

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
-import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -16,6 +13,7 @@ from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
 from tests.servers.fronts.kserve_grpc.grpc_client import serving_front
 from tests.servers.fronts.kserve_grpc.raw_connection import raw_connection
 from tests.support.patience import PATIENCE
+from tests.support.turns import longest_turn
 
 pytestmark = pytest.mark.both_loops
 
@@ -38,15 +36,6 @@ KINDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def without_collections() -> Iterator[None]:
-    """A collection in a process of thousands of tests takes longer than what is measured."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def flood(address: tuple[str, int], first: bytes, frame: bytes) -> None:
     # The server closes connections that break the protocol.
     with socket.create_connection(address, timeout=PATIENCE) as peer, suppress(OSError):
@@ -54,16 +43,6 @@ def flood(address: tuple[str, int], first: bytes, frame: bytes) -> None:
         peer.shutdown(socket.SHUT_WR)
         while peer.recv(2**16):
             pass
-
-
-async def longest_turn(work: asyncio.Future[list[None]]) -> float:
-    """Return the most processor time between two turns of this task until ``work`` is done."""
-    longest, before = 0.0, time.thread_time()
-    while not work.done():
-        await asyncio.sleep(0)
-        now = time.thread_time()
-        longest, before = max(longest, now - before), now
-    return longest
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,7 +53,7 @@ def test_a_flood_of_tiny_frames_leaves_turns_to_others(run: Run, kind: str) -> N
                 asyncio.to_thread(flood, front.addresses[0], *KINDS[kind])
                 for _ in range(CONNECTIONS)
             ]
-            assert await longest_turn(asyncio.gather(*floods)) < MOST
+            assert await longest_turn(*floods) < MOST
 
     run(scenario())
 
