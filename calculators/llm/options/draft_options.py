@@ -130,6 +130,19 @@ def is_eagle3(draft: Path) -> bool:
     return _MODE.search(read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)) is not None
 
 
+def check_kind(draft: Path, shown: str) -> None:
+    """Check that a draft model without EAGLE-3 is one of tokens. ``shown``: begins the message.
+
+    Raises:
+        ResourceError: it reads hidden states, as drafts of MTP and DFlash do.
+    """
+    if _HIDDEN.search(read_regular_file(draft / _MODEL, MODEL_FILE_BYTES)) is not None:
+        raise ResourceError(
+            f"{shown} reads hidden states of the main model and is no EAGLE-3 model; drafts of MTP "
+            "and DFlash are not served. Use an EAGLE-3 model or a small model of the same tokens"
+        )
+
+
 def check_eagle3(draft: Path, main: Path, shown: str) -> None:
     """Check that a draft model can be used as one of EAGLE-3. ``shown``: begins the message.
 
@@ -250,6 +263,8 @@ def _read_draft(
     eagle3 = path.is_dir() and is_eagle3(path)
     if options.draft_eagle3_mode or eagle3:
         check_eagle3(path, main, shown)
+    elif path.is_dir():
+        check_kind(path, shown)
     check_same_vocabulary(path, main, shown, padded=bool(eagle3))
     if options.HasField("draft_max_num_seqs") and options.draft_max_num_seqs == 0:
         raise ResourceError("draft_max_num_seqs: 0 leaves nothing to run; give at least 1")

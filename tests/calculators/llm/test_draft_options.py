@@ -204,3 +204,9 @@ def test_missing_parts_of_an_eagle3_model_are_named(
 ) -> None:
     path = eagle3(tmp_path / "draft", information, names)
     assert words in refusal(with_draft("draft_eagle3_mode: true", path=str(path)))
+
+
+def test_a_draft_of_a_kind_that_is_not_served_is_named(tmp_path: Path) -> None:
+    path = eagle3(tmp_path / "draft", LAYERS)
+    rewrite(path / "openvino_model.xml", lambda content: content.replace(b"eagle3_", b"dflash_"))
+    assert "drafts of MTP and DFlash are not served" in refusal(with_draft(path=str(path)))
