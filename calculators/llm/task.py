@@ -86,9 +86,14 @@ class TextGenerationTask(Task):
         return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
 
     def model_facts(self, resource: LlmServable) -> Mapping[str, Any]:
-        """Return the length of prompt and answer together, by vLLM's name."""
+        """Return the length of prompt and answer together, by vLLM's name, and a form made for it."""
         length = resource.limits.length
-        return {} if length is None else {"max_model_len": length}
+        facts: dict[str, Any] = {} if length is None else {"max_model_len": length}
+        if (form := resource.parsers.made) is not None:
+            from calculators.llm.parsers.pattern import described
+
+            facts["form_of_answers"] = described(form)
+        return facts
 
     def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
         from calculators.llm.model_source import first_messages

@@ -58,6 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_calculators(commands)
     _add_run(commands)
     _add_render_prompt(commands)
+    _add_detect(commands)
     _add_parse_output(commands)
     _add_init(commands)
     _add_serve(commands)
@@ -389,6 +390,23 @@ def _add_render_prompt(commands: argparse._SubParsersAction[CommandParser]) -> N
         help="a GGUF file, or the directory with the model's chat template, or with a graph.pbtxt "
         "that names it",
     )
+
+
+def _add_detect(commands: argparse._SubParsersAction[CommandParser]) -> None:
+    command = add_command(
+        commands,
+        "detect",
+        "show how a model writes calls and reasoning, by its chat template",
+        "Renders conversations with the template and reads them back. Shows the form of calls,\n"
+        "made of the rendering where no declaration fits, the marks of reasoning, the variables\n"
+        "that switch it, and what the template wants of earlier turns.",
+    )
+    command.add_argument(
+        "model",
+        metavar="TEMPLATE_OR_MODEL",
+        help="a .jinja file, a tokenizer_config.json, the directory of a model, or a GGUF file",
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_parse_output(commands: argparse._SubParsersAction[CommandParser]) -> None:

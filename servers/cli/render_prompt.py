@@ -42,8 +42,8 @@ def execute(args: argparse.Namespace) -> int:
     set_current_record(record)
     try:
         chat = parse_chat_request({"model": _ANY, **request}, _LIMITS, ModelDefaults())
-        model, tool_parser = _model(given)
-        renderer = ChatRenderer(_template(model))
+        model, tool_parser = named_model(given)
+        renderer = ChatRenderer(template_of(model))
         prompt = renderer.render(
             with_tags(chat.messages),
             tools=chat.tools.items or None,
@@ -69,7 +69,13 @@ def _is_gguf(path: Path) -> bool:
     return path.suffix == ".gguf" and path.is_file()
 
 
-def _template(model: Path) -> ChatTemplate:
+def template_of(model: Path) -> ChatTemplate:
+    """Return the chat template of a model's directory or GGUF file.
+
+    Raises:
+        CommandFailed: there is no model, or the file is damaged.
+        ChatTemplateError: the template cannot be used.
+    """
     files = sorted(model.glob("*.gguf")) if model.is_dir() else [model]
     if len(files) == 1 and _is_gguf(files[0]) and not (model / "openvino_model.xml").exists():
         # Imported here: other models need none of it.
@@ -108,7 +114,7 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
 
 
-def _model(given: Path) -> tuple[Path, str]:
+def named_model(given: Path) -> tuple[Path, str]:
     """Return the model's directory or file, and the tool parser chosen for it, "" for none.
 
     A graph in the given directory may name another one, and the parser.

@@ -11,7 +11,7 @@ from calculators.llm.parsers.answer_reader import AnswerReader, merged
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import OutputParser
 from calculators.llm.parsers.pattern import atoms, marks
-from calculators.llm.parsers.registry import ReasoningForm, ToolForm
+from calculators.llm.parsers.registry import MADE, ReasoningForm, ToolForm
 
 
 class AnswerParser(Protocol):
@@ -39,6 +39,12 @@ class OutputParsers:
     def calls(self) -> CallSyntax | None:
         """The form of calls, for those who write them."""
         return None if self.tool is None else self.tool.calls
+
+    @property
+    def made(self) -> AnswerFamily | None:
+        """The declaration that was made for this model, of calls or of reasoning or of both."""
+        forms = (form for form in (self.tool, self.reasoning) if isinstance(form, AnswerFamily))
+        return next((form for form in forms if form.name == MADE), None)
 
     @property
     def reasoning_marks(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -60,6 +60,7 @@ _IMPORTED: Final = (
     "google.protobuf.text_format",
     "protos.pool",
     "servers.cli.describe",
+    "servers.cli.detect",
     "servers.cli.graph_check",
     "servers.cli.parse_output",
     "servers.cli.render_prompt",

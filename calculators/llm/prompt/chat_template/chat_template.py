@@ -352,6 +352,7 @@ class ChatTemplate:
         pieces: list[str] = []
         try:
             with self._environment.budget() as budget:
+                budget.given = variables
                 size = 0
                 # Not ``render``, which would join gigabytes before their size is known.
                 for piece in template.root_render_func(template.new_context(variables)):

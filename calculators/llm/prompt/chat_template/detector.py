@@ -308,7 +308,7 @@ def find_calls(
         if not tried:
             return FoundCalls(*_named(declared, families), "the checkpoint")
     for each in chain(list(tried), _kept(shown, tried)):
-        if name := _best(each, families):
+        if name := _best(chats, each, families):
             found = FoundCalls(name, None, "its rendering", each)
             if _misses_begin(families[name], each):
                 made = _made(chats, [each])
@@ -395,9 +395,10 @@ def _is_bare(name: str, families: Mapping[str, AnswerFamily]) -> bool:
     return calls is not None and calls.is_bare
 
 
-def _best(shown: ShownCalls, families: Mapping[str, AnswerFamily]) -> str:
+def _best(chats: ProbeChats, shown: ShownCalls, families: Mapping[str, AnswerFamily]) -> str:
     """Return the declaration that reads the calls and explains most of the text; "" for none."""
-    rated: list[tuple[int, int, int, int, str]] = []
+    prompt = shown.text + chats.opening()
+    rated: list[tuple[int, int, int, int, int, str]] = []
     for place, (name, family) in enumerate(families.items()):
         calls = family.calls
         if calls is None or not _may_fit(calls, shown.text):
@@ -409,7 +410,12 @@ def _best(shown: ShownCalls, families: Mapping[str, AnswerFamily]) -> str:
         literals = [each.literal for p in (calls.call, calls.argument) for each in segments(p)]
         exact = sum(literal in shown.text for literal in literals if literal)
         exact += calls.is_list == _has_list(calls, shown)
-        rated.append((left, -explained, -exact, place, name))
+        # Some families differ in the rest of an answer only.
+        others = {*family.stops, *(mark.strip() for pair in family.answer for mark in pair)}
+        if family.reasoning is not None:
+            others |= {*map(str.strip, (*family.reasoning.begin, *family.reasoning.end))}
+        alike = sum(bool(mark) and mark in prompt for mark in others)
+        rated.append((left, -explained, -exact, -alike, place, name))
     return min(rated)[-1] if rated else ""
 
 

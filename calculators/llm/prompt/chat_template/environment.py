@@ -134,6 +134,15 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         limits.check_key(self._running.budget, argument)
         return super().getitem(obj, argument)
 
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Allow a template to append to its own lists too, and to take from them.
+
+        Kimi K2's keep the ids of calls so. What the request holds stays as it is.
+        """
+        if type(obj) is list and attr in ("append", "pop"):
+            return self._running.budget.may_change(obj)
+        return super().is_safe_attribute(obj, attr, value)
+
     def made(self, value: T) -> T:
         """Charge a new value to the budget, and return it."""
         return self._running.budget.made(value)
@@ -168,6 +177,8 @@ class BudgetedEnvironment(ImmutableSandboxedEnvironment):
         if owner is not None:
             if isinstance(owner, (list, tuple)) and args:
                 limits.check_search(budget, owner, args[0])  # index, count
+            if __obj.__name__ == "append":
+                budget.create(limits.ELEMENT)
             args = limits.checked_arguments(budget, owner, __obj.__name__, args, kwargs)
         return budget.made(super().call(__context, __obj, *args, **kwargs))
 
@@ -475,6 +486,8 @@ class TemplateEnvironment(BudgetedEnvironment):
     def _to_json(self, value: Any, *args: Any, **kwargs: Any) -> str:
         budget = self._running.budget
         budget.check_time()
+        if isinstance(value, Iterator):  # of a filter, which Python cannot write as JSON
+            value = list(value)
         return budget.made(to_json(budget, value, *args, **kwargs))
 
     def _join(self, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:

@@ -92,16 +92,19 @@ class Budget:
 
     Attributes:
         longest: the longest text or list, in characters.
+        given: the values of the request, which a template may not change.
     """
 
     __slots__ = (
         "_characters",
         "_deadline",
+        "_given_lists",
         "_limits",
         "_processor_deadline",
         "_seconds",
         "_ticks",
         "_work",
+        "given",
         "longest",
     )
 
@@ -114,6 +117,8 @@ class Budget:
         self._processor_deadline = thread_time() + self._seconds
         self._ticks = limits.loop_ticks
         self._characters = TURNOVER * limits.output_characters
+        self.given: Any = None
+        self._given_lists: frozenset[int] | None = None
 
     def check_time(self) -> None:
         # Time spent waiting for a processor does not count. The first clock is the cheaper one.
@@ -168,6 +173,22 @@ class Budget:
             raise ChatTemplateError(
                 f"the chat template passes {count} to a filter that takes up to {MAX_COUNT}"
             )
+
+    def may_change(self, value: list[Any]) -> bool:
+        """Return True for a list that the template has made."""
+        if self._given_lists is None:
+            found: set[int] = set()
+            waiting = [self.given]
+            while waiting:
+                self.check_time()
+                item = waiting.pop()
+                if isinstance(item, Mapping):
+                    waiting += item.values()
+                elif isinstance(item, (list, tuple)) and id(item) not in found:
+                    found.add(id(item))
+                    waiting += item
+            self._given_lists = frozenset(found)
+        return id(value) not in self._given_lists
 
     def weigh(self, value: Any) -> int:
         """Return about how many characters ``value`` has as text; raise if that is too long.

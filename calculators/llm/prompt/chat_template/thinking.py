@@ -28,7 +28,7 @@ from calculators.llm.prompt.chat_template.made_calls import common_length
 #: The members of a turn in which templates look for its reasoning, OpenAI's kin first.
 MEMBERS: Final = ("reasoning_content", "reasoning", "thinking")
 _MARK: Final = re.compile(r"\s*(<[^<>\n]*>|\[[^\[\]\n]*\]|\S+)")
-_LAST_MARK: Final = re.compile(r"(<[^<>\n]*>|\[[^\[\]\n]*\]|\S+)\s*\Z")
+_LAST_MARK: Final = re.compile(r"(<[^<>\n]*>|\[[^\[\]\n]*\])\s*\Z")
 _SIDES: Final = re.compile("begin|start|open|prefix|end|stop|close|suffix")
 _MORE: Final = {"role": "user", "content": "ZQMORE"}
 

@@ -10,6 +10,7 @@ import pytest
 import calculators
 import graph_runtime
 import servers
+from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from tests.calculators.llm.prompt.chat_template.model_directories import render
 
@@ -37,6 +38,26 @@ from tests.calculators.llm.prompt.chat_template.model_directories import render
 def test_python_is_out_of_reach(expression: str) -> None:
     with pytest.raises(ChatTemplateError):
         render("{{ " + expression + " }}")
+
+
+def test_a_template_may_change_the_lists_that_it_made() -> None:
+    source = (
+        "{% set ns = namespace(ids=[]) %}{% set _ = ns.ids.append('a') %}"
+        "{% set _ = ns.ids.append('b') %}{{ ns.ids.pop(0) }}{{ ns.ids }}"
+    )
+    assert render(source) == "a['b']"
+
+
+@pytest.mark.parametrize("given", ["messages", "messages[0].content", "tools"])
+def test_a_template_may_not_change_what_the_request_holds(given: str) -> None:
+    chat = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+    template = ChatTemplate.of_source(f"{{% set ns = namespace(x={given}) %}}{{{{ ns.x.pop() }}}}")
+    with pytest.raises(ChatTemplateError, match="unsafe"):
+        template.render(chat, tools=[{"type": "function"}])
+
+
+def test_what_a_filter_yields_is_written_as_json() -> None:
+    assert render("{{ messages | map(attribute='role') | tojson }}") == '["user"]'
 
 
 def test_the_environment_is_out_of_reach() -> None:
