@@ -86,7 +86,7 @@ class TextGenerationTask(Task):
         return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
 
     def model_facts(self, resource: LlmServable) -> Mapping[str, Any]:
-        """Return the length of prompt and answer together, by vLLM's name, and a form made for it."""
+        """Return the length of prompt and answer, by vLLM's name, and the form made for it."""
         length = resource.limits.length
         facts: dict[str, Any] = {} if length is None else {"max_model_len": length}
         if (form := resource.parsers.made) is not None:

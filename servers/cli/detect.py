@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def execute(args: argparse.Namespace) -> int:
     try:
         template, model = _template(given)
         chats = ChatRenderer(
-            template, vocabulary=_Vocabulary(model), architecture=_architecture(model)
+            template, vocabulary=_vocabulary(model), architecture=_architecture(model)
         )
     except GraphError as error:
         raise CommandFailed(f"{given}: {error}") from error
@@ -64,22 +63,13 @@ def _template(given: Path) -> tuple[ChatTemplate, Path]:
     return template, model
 
 
-class _Vocabulary(Container[str]):
-    """The tokens of a model's ``tokenizer.json``, which is read when something asks for one."""
-
-    def __init__(self, model: Path) -> None:
-        self._file = model / "tokenizer.json"
-
-    def __contains__(self, text: object) -> bool:
-        return text in self._texts
-
-    @cached_property
-    def _texts(self) -> frozenset[str]:
-        found = read_model_json(self._file)
-        added, model = found.get("added_tokens"), found.get("model")
-        texts = {each.get("content") for each in added or () if isinstance(each, dict)}
-        vocabulary = model.get("vocab") if isinstance(model, dict) else None
-        return frozenset(filter(None, (*texts, *(vocabulary or ())))) if texts else frozenset()
+def _vocabulary(model: Path) -> frozenset[str]:
+    """Return the tokens of a model's ``tokenizer.json``."""
+    found = read_model_json(model / "tokenizer.json")
+    added, own = found.get("added_tokens"), found.get("model")
+    texts = {each.get("content") for each in added or () if isinstance(each, dict)}
+    vocabulary = own.get("vocab") if isinstance(own, dict) else None
+    return frozenset(each for each in (*texts, *(vocabulary or ())) if isinstance(each, str))
 
 
 def _architecture(model: Path) -> str:

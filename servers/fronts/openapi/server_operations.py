@@ -246,8 +246,8 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
                 minimum=1,
             ),
             "form_of_answers": string(
-                "How a language model writes calls and reasoning, made of its chat template where no"
-                " known family does so; absent otherwise."
+                "How a language model writes calls and reasoning, made of its chat template where"
+                " no known family does so; absent otherwise."
             ),
             "root": string("For an adapter: the same as `parent`."),
             "parent": string("For an adapter: its model."),

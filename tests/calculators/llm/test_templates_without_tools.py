@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -130,4 +131,35 @@ def test_a_model_with_the_template_of_llama_3_2_is_made_to_call(
     body = llama(CHAT, messages=_HELLO, parallel_tool_calls=False, **asked).body
     (call,) = body["choices"][0]["message"]["tool_calls"]
     check_call(call["function"]["name"], call["function"]["arguments"])
+    runner.run(resources.close())
+
+
+def test_a_model_with_a_form_that_nobody_has_declared_is_made_to_call(
+    in_process_engine: None,
+    runner: asyncio.Runner,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    template = (
+        "{% if tools %}{{ tools | tojson }}{% endif %}"
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+        "{% for c in m.tool_calls or [] %}<<use {{ c.function.name }}>>"
+        "{% for k, v in c.function.arguments.items() %}<<with {{ k }}>>{{ v }}<</with>>{% endfor %}"
+        "<</use>>{% endfor %}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    folder = copy_of_demo(tmp_path / "model")
+    rewrite(folder / "chat_template.jinja", lambda _: template.encode())
+    with caplog.at_level(logging.INFO, "graphrt"):
+        resources = runner.run(soon(resources_of(QUICKSTART, folder)))
+    made = [text for text in caplog.messages if "made of its chat template" in text]
+    assert len(made) == 1
+    assert "<<use {name}>>{args}<</use>>" in made[0]
+    own = Asking(runner, plan_of(QUICKSTART), resources)
+    city = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]}
+    tool = {"type": "function", "function": {**_FUNCTION, "parameters": city}}
+    asked: dict[str, Any] = {"tools": [tool], "tool_choice": "required", "max_tokens": 100}
+    body = own(CHAT, messages=_HELLO, parallel_tool_calls=False, **asked).body
+    (call,) = body["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
     runner.run(resources.close())

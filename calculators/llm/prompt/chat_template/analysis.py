@@ -17,14 +17,9 @@ from typing import Any, Final
 from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax, ReasoningMarks
 from calculators.llm.parsers.registry import MADE
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.detector import (
-    FoundCalls,
-    ProbeChats,
-    find_calls,
-    tool_variables,
-)
+from calculators.llm.prompt.chat_template.detector import ProbeChats, find_calls, tool_variables
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
-from calculators.llm.prompt.chat_template.response_template import declared_family
+from calculators.llm.prompt.chat_template.made_calls import declared_family
 from calculators.llm.prompt.chat_template.thinking import MEMBERS, Switches, find_reasoning
 
 #: The text that is looked for in prompts.
@@ -369,24 +364,24 @@ def analyze(
             marks=_CHANNELS[calls.name],
         )
     else:
-        found = _with_reasoning(found, calls, chats, declared, source)
+        found = _with_reasoning(found, calls.calls, chats, declared, source)
     return _probed(Probe(template), found, source, calls.shown is not None)
 
 
 def _with_reasoning(
     found: TemplateAnalysis,
-    calls: FoundCalls,
+    calls: CallSyntax | None,
     chats: ProbeChats,
     declared: AnswerFamily,
     source: str,
 ) -> TemplateAnalysis:
-    family = FAMILIES.get(calls.name)
+    family = FAMILIES.get(found.tool_parser or "")
     own = family.reasoning if family is not None else None
     reasoning = find_reasoning(chats, own, source, declared=declared.reasoning)
-    made = AnswerFamily(name=MADE, calls=calls.calls) if calls.calls is not None else None
+    made = AnswerFamily(name=MADE, calls=calls) if calls is not None else None
     name = None
     if reasoning.marks is not None:
-        name = _family_of(reasoning.marks, calls.name)
+        name = _family_of(reasoning.marks, found.tool_parser or "")
         if name == MADE:
             begin, end = reasoning.marks
             made = replace(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
@@ -252,16 +251,16 @@ def _id(call: Mapping[str, Any], given: str, count: int, analysis: TemplateAnaly
 def one_call_a_turn(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with a turn for each call, and its results after it."""
     turns: list[Message] = []
-    waiting = deque(messages)
+    waiting = list(reversed(messages))
     while waiting:
-        message = waiting.popleft()
+        message = waiting.pop()
         calls = message.get("tool_calls")
         if not isinstance(calls, list) or len(calls) < 2:
             turns.append(message)
             continue
         results: list[Message] = []
-        while waiting and waiting[0].get("role") == "tool":
-            results.append(waiting.popleft())
+        while waiting and waiting[-1].get("role") == "tool":
+            results.append(waiting.pop())
         for place, call in enumerate(calls):
             first = message if place == 0 else {"role": message["role"], "content": ""}
             turns.append({**first, "tool_calls": [call]})
