@@ -27,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick touched test rest full collected file-times compiled check lint types imports \
-	hooks bench-quick page page-check docs soak fuzz hostile agents peers ray models nightly wheel newest \
+	hooks bench-quick page page-check docs soak fuzz hostile agents ovms peers ray models nightly wheel newest \
 	newest-last release lock clean
 
 help: ## this list
@@ -107,6 +107,9 @@ agents: $(READY) ## coding agents of npm, unmodified, against a server with a sc
 hostile: $(READY) ## attacks on a server beside a normal client
 	$(BIN)/python -m tests.reliability.hostile $(WORDS)
 
+ovms: $(READY) ## OpenVINO Model Server's own clients, of OVMS_SOURCE or fetched, unmodified
+	$(BIN)/python -m tests.ovms_clients $(WORDS)
+
 peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
 	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)
 
@@ -128,7 +131,7 @@ models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
 
 # Each of them, also after one has failed. That beside MediaPipe where MEDIAPIPE_PYTHON says where it is.
 nightly: ## all of this section: Ray, real models and clients, attacks, random graphs and requests, soak
-	$(MAKE) --keep-going models ray agents hostile fuzz soak $(if $(MEDIAPIPE_PYTHON),peers)
+	$(MAKE) --keep-going models ray agents ovms hostile fuzz soak $(if $(MEDIAPIPE_PYTHON),peers)
 
 bench-quick: $(READY) ## ratios that must not become worse, beside the committed ones: under five minutes
 	$(BIN)/python -m bench.quick $(WORDS)
