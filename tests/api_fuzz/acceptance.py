@@ -42,7 +42,8 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"longer than allowed \d+|no space left for chunks",
             r"the model takes no instruction|is no prompt of the model",
             r"is not used by this model|is greater than max|is above the maximum \d+x\d+",
-            r"speed must be between|not found in available voices",
+            r"speed must be between|not found in available voices|Invalid language code",
+            r"Word timestamps not supported for this model",
             # What a text means.
             r"the text is not JSON",
             r"structural_tag\\?\": expected an object",
@@ -66,7 +67,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"document (text|member) field|none of the members that rank_fields names",
             r"is already that of",
             r"already exists in request options",
-            r"leaves no step to make",
+            r"leaves no step to make|needs a guidance_scale above 1",
             r"Unknown member .*Did you mean",
             r"is there twice, inside and outside of parameters",
             r"another server has this label",
@@ -76,7 +77,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no text at its end that could be continued",
             r"calls tools, so it cannot be continued",
             # Limits of the whole request.
-            r"a number beyond 64 bits",
+            r"a number beyond 64 bits|the shape .* has too many elements",
             r"of the form has no name",
             r"the form has more than \d+ parts",
             r"this path is a WebSocket's",

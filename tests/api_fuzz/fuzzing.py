@@ -58,7 +58,7 @@ def fuzz(folder: Path, *words: str, paths: Sequence[str] = ()) -> Fuzzing:
     """
     (folder / "schemathesis.toml").write_text(_SETTINGS)
     chosen = [word for path in paths for word in ("--include-path-regex", path)]
-    with ServerProcess(make_site(folder)) as server:
+    with ServerProcess(make_site(folder), "--batch_dir", folder / "store") as server:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"),

@@ -64,7 +64,8 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
     A text of a member that is a number or a boolean is read as one, a text of a member that is only
     an object as JSON; a text that does not parse stays a string, which the member's reader refuses.
     A member that is an array has its texts in order, under its name with or without ``[]``. An
-    empty text of a member that is no string is as good as absent, and so is "null".
+    empty text of a member that is one of a few words, or no string, is as good as absent, and so is
+    "null".
 
     Raises:
         RequestError: a known member that is no array occurs twice.
@@ -87,7 +88,9 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
             items = _kinds(schema.get("items", {}))
             body.setdefault(plain, []).extend(_value(text, items) for text in texts)
         else:
-            body[plain] = _value(_single(name, texts), kinds)
+            text = _single(name, texts)
+            is_word = "enum" in schema and text.strip() in NOTHING
+            body[plain] = None if is_word else _value(text, kinds)
     return body
 
 

@@ -1,7 +1,9 @@
-"""`server_secret`: a key that the processes of one server share, for texts that come back to it."""
+"""`signature`: marks texts that come back to a server, by a key that its processes share."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 from typing import Final
 
@@ -12,3 +14,12 @@ SECRET_VARIABLE: Final = "GRAPHRT_SECRET"
 def server_secret() -> bytes:
     """Return the secret; one that is made here is inherited by processes that start later."""
     return os.environ.setdefault(SECRET_VARIABLE, os.urandom(32).hex()).encode()
+
+
+#: Bytes of a signature.
+SIGNATURE_BYTES: Final = 16
+
+
+def signature(content: bytes) -> bytes:
+    """Return what only this server can have written beside ``content``."""
+    return hmac.digest(server_secret(), content, hashlib.sha256)[:SIGNATURE_BYTES]

@@ -258,6 +258,7 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     **union(
         "BlockDelta",
         ThinkingDelta=tagged("thinking_delta", {"thinking": string()}),
+        SignatureDelta=tagged("signature_delta", {"signature": string()}),
         TextDelta=tagged("text_delta", {"text": string()}),
         InputDelta=tagged("input_json_delta", {"partial_json": string()}),
     ),

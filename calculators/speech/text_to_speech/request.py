@@ -17,6 +17,7 @@ from calculators.kit.requests.members import (
     Enumeration,
     Members,
     Value,
+    check_object,
     honoured,
     ignored,
     read_members,
@@ -54,8 +55,9 @@ def _input(value: Any, path: str) -> str:
 
 
 def _voice(value: Any, path: str) -> str:
-    if isinstance(value, dict) and set(value) == {"id"}:
-        value = value["id"]
+    if isinstance(value, dict):
+        check_object(value, path, ("id",))
+        value = value.get("id")
     if not isinstance(value, str):
         raise RequestError("voice field is not a string", param=path)
     return value

@@ -17,13 +17,8 @@ from calculators.kit.requests.schema import (
     string,
 )
 from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
+from calculators.text.rerank import request
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
-from calculators.text.rerank.request import (
-    RERANK_MEMBERS,
-    RERANK_NAMED,
-    SCORE_MEMBERS,
-    SCORE_NAMED,
-)
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)
@@ -125,8 +120,8 @@ def describe(model: str) -> TaskDescription:
     )
     tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
     schemas = {
-        "RerankRequest": with_timeout(RERANK_MEMBERS) | RERANK_NAMED,
-        "ScoreRequest": with_timeout(SCORE_MEMBERS) | SCORE_NAMED,
+        "RerankRequest": with_timeout(request.RERANK_MEMBERS) | request.RERANK_NAMED,
+        "ScoreRequest": with_timeout(request.SCORE_MEMBERS) | request.SCORE_NAMED,
     }
     return TaskDescription(
         (rerank, score, *tokenizing.operations),

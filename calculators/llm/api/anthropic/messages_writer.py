@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Never, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.server_secret import signature
 from calculators.language.delta import (
     Begun,
     FinishReason,
@@ -168,7 +169,20 @@ def _written(step: Step) -> str:
             started = _block(block, "", "{}")
             return _event("content_block_start", f'"index":{block.index},"content_block":{started}')
         case BlockClosed(block):
-            return _event("content_block_stop", f'"index":{block.index}')
+            stop = _event("content_block_stop", f'"index":{block.index}')
+            if block.kind is not BlockKind.REASONING:
+                return stop
+            delta = f'{{"type":"signature_delta","signature":"{_signature(block.text)}"}}'
+            return _event("content_block_delta", f'"index":{block.index},"delta":{delta}') + stop
+
+
+def _signature(thoughts: str) -> str:
+    """Return the signature of a block, or "" for an empty one, which a stream begins with.
+
+    Nothing here reads it, but some clients send only signed thoughts back as the model's: without
+    a signature Pydantic AI makes them the user's.
+    """
+    return signature(thoughts.encode("utf-8", "surrogatepass")).hex() if thoughts else ""
 
 
 def _event(kind: str, members: str = "") -> str:
@@ -184,7 +198,8 @@ def _whole_block(block: OutputBlock) -> str:
 def _block(block: OutputBlock, text: str, call_input: str) -> str:
     match block.kind:
         case BlockKind.REASONING:
-            return f'{{"type":"thinking","thinking":{quote(text)},"signature":""}}'
+            signed = _signature(text)
+            return f'{{"type":"thinking","thinking":{quote(text)},"signature":"{signed}"}}'
         case BlockKind.CONTENT | BlockKind.REFUSAL:
             return f'{{"type":"text","text":{quote(text)}}}'
         case BlockKind.CALL:

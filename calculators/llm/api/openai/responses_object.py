@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 import json
 import re
@@ -22,7 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.server_secret import server_secret
+from calculators.kit.requests.server_secret import SIGNATURE_BYTES, signature
 from calculators.language.delta import FinishReason, TokenLogprob, Usage, Verbose
 from calculators.language.generation_request import Source
 from calculators.llm.answers.blocks import BlockKind, OutputBlock
@@ -37,7 +36,6 @@ from calculators.llm.requests.client_tools import (
 from graph_runtime import Code
 
 _MARK: Final = "grt1."
-_TAG_BYTES: Final = 16
 #: More than any reasoning: a text that claims more is not unpacked.
 _MOST_BYTES: Final = 16 << 20
 
@@ -45,7 +43,7 @@ _MOST_BYTES: Final = 16 << 20
 def seal(text: str) -> str:
     """Return the opaque text of reasoning."""
     packed = zlib.compress(text.encode())
-    return _MARK + base64.urlsafe_b64encode(_tag(packed) + packed).decode()
+    return _MARK + base64.urlsafe_b64encode(signature(packed) + packed).decode()
 
 
 def opened(sealed: str) -> str | None:
@@ -56,14 +54,10 @@ def opened(sealed: str) -> str | None:
         content = base64.b64decode(sealed[len(_MARK) :], altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    tag, packed = content[:_TAG_BYTES], content[_TAG_BYTES:]
-    if not hmac.compare_digest(tag, _tag(packed)):
+    tag, packed = content[:SIGNATURE_BYTES], content[SIGNATURE_BYTES:]
+    if not hmac.compare_digest(tag, signature(packed)):
         return None
     return zlib.decompressobj().decompress(packed, _MOST_BYTES).decode()
-
-
-def _tag(content: bytes) -> bytes:
-    return hmac.digest(server_secret(), content, hashlib.sha256)[:_TAG_BYTES]
 
 
 #: ``[1]`` and ``[1, 3]``.

@@ -60,6 +60,8 @@ def read(**fields: list[str]) -> dict[str, Any]:
         ({"alphas": ['{"a": 0.5}']}, {"alphas": {"a": 0.5}}),
         ({"either": ["1"]}, {"either": "1"}),
         ({"only_false": ["false"]}, {"only_false": False}),
+        ({"format": ["null"]}, {}),
+        ({"format": [""]}, {}),
         ({"user": ["me"], "logprobs": ["false"]}, {}),
     ],
 )

@@ -217,7 +217,8 @@ def test_long_sentences_are_spoken_in_parts(speaker: Speaker) -> None:
         ({"input": "a" * 70_000}, "input", "70000 characters"),
         ({"input": "a. " * 7000}, "input", "set stream_format to audio"),
         ({"input": "a", "voice": 5}, "voice", "voice field is not a string"),
-        ({"input": "a", "voice": {"name": "x"}}, "voice", "voice field is not a string"),
+        ({"input": "a", "voice": {"id": 5}}, "voice", "voice field is not a string"),
+        ({"input": "a", "voice": {"name": "x"}}, "voice.name", "Unknown member"),
         (
             {"input": "a", "voice": "alloy"},
             "voice",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.server_secret import signature
 from calculators.language.delta import FinishReason, Usage, Verbose
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.generation_request import Api
@@ -20,6 +21,8 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 
 USAGE = Usage(5, 4, 2)
+#: The signature of what `ALL` thinks.
+SIGNED = signature(b"hm...").hex()
 ALL: list[OutputEvent] = [
     Reasoning("hm"),
     Reasoning("..."),
@@ -78,6 +81,7 @@ def test_the_events_of_an_answer_with_everything() -> None:
         ("content_block_start", 0),
         ("content_block_delta", 0),
         ("content_block_delta", 0),
+        ("content_block_delta", 0),
         ("content_block_stop", 0),
         ("content_block_start", 1),
         ("content_block_delta", 1),
@@ -103,6 +107,7 @@ def test_the_events_of_an_answer_with_everything() -> None:
     assert deltas == [
         {"type": "thinking_delta", "thinking": "hm"},
         {"type": "thinking_delta", "thinking": "..."},
+        {"type": "signature_delta", "signature": SIGNED},
         {"type": "text_delta", "text": "Hello "},
         {"type": "text_delta", "text": "you \u2028😀"},
         {"type": "input_json_delta", "partial_json": '{"a":'},
@@ -158,7 +163,7 @@ def test_a_whole_answer() -> None:
     choice.events += ALL
     body = whole(choice)
     assert body["content"] == [
-        {"type": "thinking", "thinking": "hm...", "signature": ""},
+        {"type": "thinking", "thinking": "hm...", "signature": SIGNED},
         {"type": "text", "text": "Hello you \u2028😀"},
         {"type": "tool_use", "id": "call00001", "name": "f", "input": {"a": 1}},
         {"type": "tool_use", "id": "call00002", "name": "g", "input": {}},
