@@ -41,6 +41,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"dimensions? must be between 1 and \d+",
             r"longer than allowed \d+|no space left for chunks",
             r"the model takes no instruction|is no prompt of the model",
+            r"no model answers POST at this path",
             r"is not used by this model|is greater than max|is above the maximum \d+x\d+",
             r"speed must be between|not found in available voices|Invalid language code",
             r"Word timestamps not supported for this model",

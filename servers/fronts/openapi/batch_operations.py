@@ -83,6 +83,10 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
             ),
         },
         required=("file", "purpose"),
+        dependentRequired={
+            "expires_after[anchor]": ["expires_after[seconds]"],
+            "expires_after[seconds]": ["expires_after[anchor]"],
+        },
     ),
     "BatchRequest": record(
         {name: member.schema() for name, member in BATCH_MEMBERS.items()},

@@ -201,7 +201,9 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "file_id": _path("file_id", "The id of a file.", string(minLength=1)),
     "batch_id": _path("batch_id", "The id of a batch.", string(minLength=1)),
-    "After": _query("after", "The id after which the page begins.", string(minLength=1)),
+    "After": _query(
+        "after", "The id after which the page begins; empty: the first page.", string()
+    ),
     "FileLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=10_000)),
     "BatchLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=100)),
     "Order": _query(
