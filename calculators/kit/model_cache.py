@@ -162,6 +162,21 @@ class ModelCache:
         return self.directory / FOLDER
 
     def hold(self, kind: str, key: str, expected_bytes: int = 0) -> CacheEntry | None:
+        """Return an entry as `claim` does.
+
+        Returns:
+            None: it does not exist and cannot be made; a warning is logged once.
+
+        Raises:
+            BeingMade: it is not complete yet.
+        """
+        try:
+            return self.claim(kind, key, expected_bytes)
+        except OSError as error:
+            self.warn(f"{error.strerror or error}")
+            return None
+
+    def claim(self, kind: str, key: str, expected_bytes: int = 0) -> CacheEntry:
         """Return an entry, complete or to be filled by the caller, locked until it is closed.
 
         Args:
@@ -169,11 +184,9 @@ class ModelCache:
             key: from `key_of`.
             expected_bytes: estimate of a new entry's size.
 
-        Returns:
-            None: it does not exist and cannot be made; a warning is logged once.
-
         Raises:
             BeingMade: it is not complete yet.
+            OSError: it does not exist and cannot be made, as when there is no room for it.
         """
         path = self.folder / f"{kind}-{key}"
         try:
@@ -199,9 +212,6 @@ class ModelCache:
             return CacheEntry(self, path, made, is_complete=False)
         except BlockingIOError:
             raise BeingMade from None
-        except OSError as error:
-            self.warn(f"{error.strerror or error}")
-            return None
 
     def find(self, kind: str, key: str) -> Path | None:
         """Return the folder of a complete entry; None if there is none.

@@ -13,6 +13,8 @@ from servers.cli.served import value_of_key
 from servers.cli.stored_models import store_directory
 from servers.config.edit import add_entry
 from servers.config.entries import is_remote
+from servers.model_store.model_reference import ModelError
+from servers.model_store.object_store import read_address
 from servers.options.model_options import entry_options
 
 
@@ -21,11 +23,6 @@ def execute(args: argparse.Namespace) -> int:
     if args.model_path is not None and args.model_repository_path is not None:
         raise CommandFailed(
             "use either --model_path or --model_repository_path, not both", status=2
-        )
-    if args.model_path is not None and is_remote(args.model_path):
-        raise CommandFailed(
-            f"{args.model_path}: a model in a store elsewhere is not served",
-            hint="copy it to this machine",
         )
     config = config_path(args)
     entry: dict[str, Any] = {"name": args.model_name, "base_path": _base_path(args, config)}
@@ -46,6 +43,8 @@ def _base_path(args: argparse.Namespace, config: Path) -> str:
     directory of config and models may be mounted elsewhere.
     """
     root = config.absolute().parent
+    if args.model_path is not None and is_remote(args.model_path):
+        return _address(args.model_path)
     if args.model_path is None:
         directory = store_directory(args.model_repository_path) / args.model_name
     elif (root / args.model_path).exists():
@@ -57,3 +56,16 @@ def _base_path(args: argparse.Namespace, config: Path) -> str:
         if args.model_path is not None:
             return str(args.model_path)
     return os.path.relpath(os.path.realpath(directory), os.path.realpath(root))
+
+
+def _address(text: str) -> str:
+    """Return the address of a model in a store; it is not looked at.
+
+    Raises:
+        CommandFailed: it cannot be read.
+    """
+    try:
+        read_address(text)
+    except ModelError as error:
+        raise CommandFailed(f"{text}: {error}", hint=error.hint) from error
+    return text

@@ -17,7 +17,7 @@ from calculators.kit.tasks import find_task, task_of_model
 from calculators.tensors.openvino.directory_models import SUFFIXES, versions_in
 from servers.cli.examples import example_model
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_graph import graph_of_model
+from servers.cli.model_graph import graph_of_model, task_options_of
 from servers.cli.serve_options import ServeOptions
 from servers.cli.stored_models import (
     ExportOfPull,
@@ -43,9 +43,9 @@ from servers.config import (
     model_of,
     read_config,
 )
-from servers.config.entries import GRAPH_FILE
+from servers.config.entries import GRAPH_FILE, is_remote
 from servers.model_store.directory import ORIGIN_FILE
-from servers.model_store.model_reference import GGUF, ModelReference
+from servers.model_store.model_reference import GGUF, ModelError, ModelReference
 
 _ALWAYS_JSON: Final = frozenset({"model_version_policy", "plugin_config"})
 
@@ -65,11 +65,16 @@ def plain_model(path: Path, options: ServeOptions) -> ModelEntry:
     """
     path = path.absolute()
     own_name = path.name if path.is_dir() else path.stem
-    config: dict[str, Any] = {"name": options.server.model_name or own_name, "base_path": str(path)}
+    return _model_at(str(path), own_name, options)
+
+
+def _model_at(base_path: str, own_name: str, options: ServeOptions) -> ModelEntry:
+    """Return the entry of the model at an absolute path or an address; see `plain_model`."""
+    config: dict[str, Any] = {"name": options.server.model_name or own_name, "base_path": base_path}
     for name, value in options.of_plain_model.items():
         config[name] = value_of_key(name, value)
     try:
-        return model_of(path.parent, config)
+        return model_of(Path.cwd(), config)
     except ConfigError as error:
         raise CommandFailed(f"--{error.findings[0].message}", status=2) from error
 
@@ -217,6 +222,8 @@ class _Search:
         self._is_pulled = False
 
     def find(self, word: str) -> ServedSources:
+        if is_remote(word):
+            return self._in_store(word)
         path = Path(word)
         if not path.exists():
             path = example_model(word) or path
@@ -260,6 +267,31 @@ class _Search:
         has_graph = (model.directory / GRAPH_FILE).is_file()
         self._name = self._name or reference.repository
         return self._in(model.directory if has_graph else model.path)
+
+    def _in_store(self, address: str) -> ServedSources:
+        """Return the entry of a model in a store, which is downloaded while the server runs."""
+        # Here: most servers serve what is on their disk.
+        from servers.model_store.object_store import read_address
+
+        options = self._options
+        try:
+            name = read_address(address).name
+        except ModelError as error:
+            raise CommandFailed(f"{address}: {error}", hint=error.hint) from error
+        entry = _model_at(address, name, options)
+        for flag in self._of_export:
+            print_warning(f"--{flag} has no effect: models in a store are not exported")
+        task = None if options.task is None else find_task(options.task)
+        if task is None and options.of_task:
+            raise CommandFailed(
+                f"--{next(iter(options.of_task))} needs --task: which task has {address}?", status=2
+            )
+        if task is not None and entry.stored is not None:
+            given = task_options_of(task, options.of_task)
+            stored = replace(entry.stored, is_whole=True, task=task.name, options=given)
+            entry = replace(entry, stored=stored)
+        models = (entry,)
+        return ServedSources((), lambda: ServerConfig(Path(address), (), models), models)
 
     @property
     def _of_export(self) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ from servers.cli.graph_registry import make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
+from servers.model_store.model_reference import ModelError
+from servers.model_store.object_store import read_address
 from servers.serving.graph_source import (
     RESPONSE_NAME,
     RESPONSE_TAGS,
@@ -156,6 +158,8 @@ def _check_model(
     if name not in models:
         DirectoryModels(entry.directory).check(name, version)
         return
+    if models[name].stored is not None:
+        return  # which is not looked at
     paths = version_paths(models[name])
     if version is not None and version not in paths:
         there = ", ".join(map(str, paths))
@@ -263,6 +267,8 @@ def _of_modules(imports: ModuleImports, paths: Sequence[Path]) -> list[Finding]:
 
 def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
     """Return findings about a model's versions and device. A refused model is reported already."""
+    if entry.stored is not None:
+        return [_of_stored(path, entry.name, entry.stored.address)]
     # Here: a config without plain models needs no NumPy.
     from servers.serving.models.model_version import version_paths
 
@@ -284,6 +290,17 @@ def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
         )
         for number in missing
     ]
+
+
+def _of_stored(path: str, name: str, address: str) -> Finding:
+    """Return the finding about a model in a store, which is not looked at."""
+    try:
+        read_address(address)
+    except ModelError as error:
+        return Finding(path, "error", f'the model "{name}": {error}', hint=error.hint)
+    return Finding(
+        path, "warning", f'the model "{name}": its files are in a store, and are not checked'
+    )
 
 
 def _shown(path: str) -> str:

@@ -457,6 +457,27 @@ def _policy_of(config: Mapping[str, Any] | None) -> VersionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """The files of an entry that are in a store elsewhere. What they are shows when they are here.
+
+    Attributes:
+        address: ``s3://bucket/path`` and its kind.
+        config: the object of the entry in config.json.
+        root: the directory of config.json.
+        is_whole: it is a graph or the model of a task: folders with numbers are no versions of it.
+        task: the name of the task that its model is served with; "": the files show it.
+        options: the options of the task, by the names of its fields.
+    """
+
+    address: str
+    config: Mapping[str, Any]
+    root: Path
+    is_whole: bool = False
+    task: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelEntry:
     """One served model.
 
@@ -467,6 +488,9 @@ class ModelEntry:
         settings: the settings of every version.
         is_cached: the compiled model may be kept in the server's cache.
         refusal: why the model cannot be served; "" if it can.
+        stored: where its files are if they are not here; it may be a graph then.
+        folders: the folder of each version if they are not below ``base_path``. Not compared: a
+            model with other versions is the same model.
         residence: when the model is in memory. Not compared: a change of it needs no reload.
         scale: its replicas on a cluster. Not compared: on one machine it has no effect.
     """
@@ -477,6 +501,8 @@ class ModelEntry:
     settings: ModelSettings = field(default_factory=ModelSettings)
     is_cached: bool = True
     refusal: str = ""
+    stored: StoredFiles | None = None
+    folders: Mapping[int, Path] = field(default_factory=dict, compare=False)
     residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
     scale: Scale = field(default_factory=Scale, compare=False)
 
@@ -489,11 +515,8 @@ def is_remote(path: str) -> bool:
 def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
     """Return the entry for a checked config object; ``root`` is the directory of config.json."""
     base_path = str(config.get("base_path") or config["name"])
-    refusal = ""
-    if is_remote(base_path):
-        refusal = "its base_path is in a store elsewhere; copy it to this machine"
-    elif config.get("custom_loader_options"):
-        refusal = "custom loaders are not served"
+    stored = StoredFiles(base_path, config, root) if is_remote(base_path) else None
+    refusal = "custom loaders are not served" if config.get("custom_loader_options") else ""
     return ModelEntry(
         config["name"],
         root / base_path,
@@ -501,8 +524,9 @@ def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
         _settings_of(config),
         bool(config.get("allow_cache", True)),
         refusal,
-        residence_of(config),
-        scale_of(config),
+        stored,
+        residence=residence_of(config),
+        scale=scale_of(config),
     )
 
 

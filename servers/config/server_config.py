@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from calculators.kit.seen_files import SeenFiles
-from calculators.kit.tasks import ModelToServe, task_of_model
+from calculators.kit.tasks import ModelToServe, find_task, task_of_model
 from graph_runtime import GraphConfigError
 from graph_runtime.errors import did_you_mean
 from servers.config.checks import (
@@ -56,10 +56,12 @@ from servers.config.entries import (
     SUBCONFIG_FILE,
     GraphEntry,
     ModelEntry,
+    StoredFiles,
     batch_size_of,
     color_format_of,
     divisors_of,
     entry_of,
+    is_remote,
     layout_of,
     model_entry_of,
     numbers_of,
@@ -144,7 +146,8 @@ GRAPH_KEYS: Final[dict[str, Key]] = {
     "name": Key(nonempty_text, "the name that clients use"),
     "base_path": Key(
         text,
-        "the directory, relative to that of config.json; default: the name of the entry",
+        "the directory, relative to that of config.json, or an address such as s3://bucket/path; "
+        "default: the name of the entry",
     ),
     "graph_path": Key(text, "the graph's file, relative to `base_path`; default graph.pbtxt"),
     "subconfig": Key(
@@ -431,6 +434,61 @@ def model_of(directory: Path, config: Mapping[str, Any]) -> ModelEntry:
     return model_entry_of(config, directory)
 
 
+def graph_of(
+    item: Mapping[str, Any],
+    root: Path,
+    seen: SeenFiles,
+    task_name: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> GraphEntry | None:
+    """Return the graph of an entry of ``model_config_list``; None if it is a plain model.
+
+    A directory with the model of a task, as `graphrt pull` and optimum-intel write it, has the
+    graph that ``--model_path`` makes of it.
+
+    Args:
+        task_name: the task of the model; "": its files show it.
+        options: the options of the task, by the names of its fields.
+    """
+    # Here: a config of graphs only needs no plain models.
+    from calculators.kit.machine import usable_memory
+    from calculators.tensors.openvino.directory_models import versions_in
+
+    if is_remote(str(item.get("base_path", ""))):
+        return None  # what it is shows when it is here
+    entry = entry_of(item, root, seen)
+    if "graph_path" in item or seen.is_file(entry.graph_path):
+        return entry
+    if not entry.directory.is_dir() or (not task_name and versions_in(entry.directory)):
+        return None
+    task = find_task(task_name) if task_name else task_of_model(entry.directory)
+    if task is None:
+        return None
+    path = Path(os.path.abspath(entry.directory))
+    model = ModelToServe(path=path, models_path="./", memory=usable_memory())
+    return replace(entry, graph_text=task.graph(options or {}, model))
+
+
+def entry_here(
+    entry: ModelEntry, path: Path | None, folders: Mapping[int, Path]
+) -> GraphEntry | ModelEntry:
+    """Return the entry whose files were in a store and are here now.
+
+    Args:
+        path: the directory of all files, or the model's file; None if there are versions.
+        folders: the folder of each version.
+    """
+    stored = entry.stored
+    assert stored is not None
+    if path is None:
+        return replace(entry, stored=None, folders=folders)
+    item = {**stored.config, "base_path": str(path)}
+    if stored.is_whole and not stored.task:
+        return entry_of(item, stored.root)
+    graph = graph_of(item, stored.root, SeenFiles(), stored.task, stored.options)
+    return model_entry_of(item, stored.root) if graph is None else graph
+
+
 class _Reading:
     """The state of reading one file, with the findings so far and the files seen so far."""
 
@@ -563,7 +621,7 @@ class _Reading:
         graphs: dict[str, GraphEntry] = {}
         models: dict[str, ModelEntry] = {}
         listed_models = [
-            (item, where, self._graph_of(item, root)) for item, where in _models_in(document)
+            (item, where, graph_of(item, root, self.seen)) for item, where in _models_in(document)
         ]
         plain = {item["name"] for item, _, entry in listed_models if entry is None}
         for index, item in enumerate(value.get("mediapipe_config_list", ())):
@@ -576,9 +634,13 @@ class _Reading:
                     f"model_config_list is served, not this graph",
                     "give each its own name",
                 )
-            elif self.is_free(item["name"], where, document, graphs):
+            elif self.is_free(item["name"], where, document, ChainMap[str, Any](graphs, models)):
                 self._check_residence(item, where, document)
-                graphs[item["name"]] = entry_of(item, root, self.seen)
+                if is_remote(item.get("base_path", "")):
+                    stored = StoredFiles(item["base_path"], item, root, is_whole=True)
+                    models[item["name"]] = replace(model_entry_of(item, root), stored=stored)
+                else:
+                    graphs[item["name"]] = entry_of(item, root, self.seen)
         self._take_models(document, listed_models, graphs, models)
         self._report_unserved(document)
         taken = set()
@@ -632,28 +694,6 @@ class _Reading:
                 graphs[entry.name] = entry
             else:
                 models[item["name"]] = self.model_of(item, where, document)
-
-    def _graph_of(self, item: Mapping[str, Any], root: Path) -> GraphEntry | None:
-        """Return the graph of an entry of ``model_config_list``; None if it is a plain model.
-
-        A directory with the model of a task, as `graphrt pull` and optimum-intel write it, has the
-        graph that ``--model_path`` makes of it.
-        """
-        # Here: a config of graphs only needs no plain models.
-        from calculators.kit.machine import usable_memory
-        from calculators.tensors.openvino.directory_models import versions_in
-
-        entry = entry_of(item, root, self.seen)
-        if "graph_path" in item or self.seen.is_file(entry.graph_path):
-            return entry
-        if not entry.directory.is_dir() or versions_in(entry.directory):
-            return None
-        task = task_of_model(entry.directory)
-        if task is None:
-            return None
-        path = Path(os.path.abspath(entry.directory))
-        model = ModelToServe(path=path, models_path="./", memory=usable_memory())
-        return replace(entry, graph_text=task.graph({}, model))
 
     def model_of(self, item: Mapping[str, Any], where: str, document: JsonText) -> ModelEntry:
         self._check_residence(item, where, document)

@@ -316,7 +316,8 @@ class ServerOptions:
     )
     model_path: str | None = option(
         None,
-        "its directory, with a graph.pbtxt or a model; or a model's file",
+        "its directory, with a graph.pbtxt or a model; or a model's file; or the address of either "
+        "in a store: s3://bucket/path, gs://, az://",
         group=SERVED,
         metavar="DIR",
         config_key="base_path",
@@ -520,8 +521,8 @@ class GraphOptions(RequestQueue):
     )
     cache_dir: str = option(
         "",
-        "keep compiled models and converted GGUF files here, for faster starts; default: only "
-        "converted files, in this user's cache",
+        "keep compiled models, converted GGUF files and what is downloaded from stores here; "
+        "default: all but compiled models, in this user's cache",
         group=RUNNING,
         metavar="DIR",
     )

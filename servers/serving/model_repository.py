@@ -381,9 +381,11 @@ class ModelRepository:
                 f'The model "{name}" is of the group "{slot.group}", and a graph that uses it must '
                 f'be of that group too, or the model of the group "{PERMANENT}"'
             )
-        servable: Servable = slot.servable
         if slot.loads_on_demand:
             servable = await slot.ensure_loaded()
+        else:
+            await slot.is_here()
+            servable = slot.servable
         return servable if isinstance(servable, ModelDefinition) else None
 
     # Names ----------------------------------------------------------------------------------------

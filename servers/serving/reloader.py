@@ -120,11 +120,16 @@ class Reloader:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _reload(self) -> bool:
+        # Before the lock: a store that does not answer must not delay what the watch finds.
+        stored = [slot for slot in self._repository.slots() if slot.is_stored]
+        problems = await asyncio.gather(*(slot.look_at_store() for slot in stored))
         touched = await self.look(retries=True)
         await self._finished()
         if self._repository.problem:
             raise ReloadError(f"Reloading config file failed: {self._repository.problem}")
-        failed = {
+        looked = zip(stored, problems, strict=True)
+        failed = {slot.name: problem for slot, problem in looked if problem}
+        failed |= {
             slot.name: failure for slot in self._repository.slots() if (failure := slot.failure())
         }
         if self._config.metrics != self._monitoring:

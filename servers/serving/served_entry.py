@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from calculators.kit.file_threads import in_file_thread
 from graph_runtime import UnavailableError
@@ -19,12 +19,17 @@ from servers.serving.loaded_graph import GraphSettings
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import Loading, Servable, UseCount, unavailable_error
 
+if TYPE_CHECKING:
+    from servers.serving.stored_entry import StoredEntry
+
 Entry: TypeAlias = GraphEntry | ModelEntry
 
 _log: Final = logging.getLogger(__name__)
 
 #: Seconds that a request waits for loading on demand; loading continues afterwards.
 LOAD_WAIT_SECONDS: Final = 300.0
+#: States in which changes in a store are looked for.
+_LOOKED_AT: Final = (ServableState.AVAILABLE, ServableState.FAILED)
 #: Seconds after a failure in which requests get its reason instead of loading again.
 RETRY_SECONDS: Final = 10.0
 #: Seconds that a group stays loaded at least: a request that waited for it has no other hold on it
@@ -132,6 +137,11 @@ class ServedEntry:
         self._failed_at = 0.0
         #: When the last job ended.
         self._settled_at = 0.0
+        self._stored: StoredEntry | None = None
+        #: The ones before it, whose files may still be in use.
+        self._stored_before: list[StoredEntry] = []
+        self._is_here = asyncio.Event()
+        self._take_stored(entry)
 
     @property
     def name(self) -> str:
@@ -165,10 +175,14 @@ class ServedEntry:
     def loading(self) -> Sequence[Loading]:
         """Return what is being loaded under this name; empty if nothing is."""
         incoming = () if self._incoming is None else self._incoming.loading()
-        return [*self.servable.loading(), *incoming]
+        download = self.download
+        return [*self.servable.loading(), *incoming, *([download] if download else ())]
 
     def note(self) -> str:
         """A text beside the state of `servable`, such as the error of its replacement."""
+        download = self.download
+        if download is not None:
+            return f"its files are being downloaded: {download.percent} %"
         if self._is_replacing and self.servable.state is ServableState.AVAILABLE:
             return "a changed version is being loaded; the previous one answers meanwhile"
         if self.rejected is not None:
@@ -181,6 +195,56 @@ class ServedEntry:
     def failure(self) -> str:
         """Return why the entry and its files as they are now are not served in full; else ""."""
         return (self.rejected or self.servable).failure
+
+    # Files in a store -----------------------------------------------------------------------------
+
+    @property
+    def is_stored(self) -> bool:
+        """True if its files are in a store."""
+        return self._stored is not None
+
+    @property
+    def download(self) -> Loading | None:
+        """How far the download of its files is; None if they are not being downloaded."""
+        return None if self._stored is None else self._stored.loading
+
+    async def is_here(self) -> None:
+        """Wait until it is known what it is, which files in a store show when they are here."""
+        await self._is_here.wait()
+
+    async def look_at_store(self) -> str:
+        """List its files, if they are in a store; return why that failed, "" if it did not."""
+        if self._stored is None or self.servable.state not in _LOOKED_AT:
+            return ""
+        return await self._stored.look()
+
+    def _take_stored(self, entry: Entry) -> None:
+        """Take the entry's files in a store, if there are any, and give up another entry's."""
+        stored = entry if isinstance(entry, ModelEntry) and entry.stored is not None else None
+        if self._stored is not None and self._stored.entry != stored:
+            self._stored_before.append(self._stored)
+            self._stored = None
+        if stored is None:
+            self._is_here.set()
+        elif self._stored is None:
+            # Here: a server without models in a store needs none of it.
+            from servers.serving.stored_entry import StoredEntry
+
+            self._stored = StoredEntry(stored, self._settings)
+
+    async def _entry_here(self, entry: Entry) -> Entry:
+        """Return the entry, with its files here; they are downloaded if they are in a store."""
+        self._take_stored(entry)
+        return entry if self._stored is None else await self._stored.here()
+
+    def _release(self) -> None:
+        """Give up copies of files in a store that nothing uses any more."""
+        if self._leaving or self._job is not None:
+            return
+        while self._stored_before:
+            self._stored_before.pop().close()
+        if self._stored is not None:
+            self._stored.release()
 
     # Loading --------------------------------------------------------------------------------------
 
@@ -258,6 +322,20 @@ class ServedEntry:
         return unavailable_error(f'The model "{self.name}"', servable.state, servable.reason)
 
     async def _load(self) -> None:
+        if self._stored is not None:
+            if self.servable.state is ServableState.AVAILABLE:
+                await self._refresh(self.entry, is_overwritten=False)
+                return
+            entry = await self._entry_here(self.entry)
+            if entry != self.servable.entry:
+                new = self._make(entry)
+                await new.prepare()
+                self._let_go(self.servable)
+                self.servable = new
+            self._is_here.set()
+        await self._load_servable()
+
+    async def _load_servable(self) -> None:
         await self.servable.load()
         if self.servable.state is ServableState.FAILED:
             self._failed_at = time.monotonic()
@@ -268,7 +346,10 @@ class ServedEntry:
         """Return True if `begin_refreshing` would change anything. Reads files: for a thread."""
         if self.is_busy or self._refreshing:
             return False
-        return (self.rejected or self.servable).is_outdated()
+        newest = self.rejected or self.servable
+        if self._stored is not None and newest.state in _LOOKED_AT and self._stored.has_changed():
+            return True
+        return newest.is_outdated()
 
     def is_overwritten(self) -> bool:
         """Return True if files of a plain model's loaded version have changed. For a thread."""
@@ -300,14 +381,28 @@ class ServedEntry:
 
     async def _refresh(self, entry: Entry, is_overwritten: bool) -> None:
         old = self.servable
+        if old.state is ServableState.AVAILABLE:
+            entry = await self._entry_here(entry)
+        else:
+            self._take_stored(entry)
         is_same = old.entry == entry
+        if is_same and self._stored is not None:
+            if isinstance(old, ModelDefinition) and isinstance(entry, ModelEntry):
+                old.entry = entry  # perhaps with other folders
+                is_overwritten = await self._reads(old.is_overwritten)
+            elif not await self._reads(old.is_outdated):
+                await self._drop_rejected()
+                return
         if is_same and isinstance(old, ModelDefinition):
             # A rejected model of an equal entry was made of files that had been overwritten.
             if self.rejected is not None:
                 is_overwritten = await self._reads(old.is_overwritten)
             if not is_overwritten:
                 await self._drop_rejected()
-                await self._load()  # loaded versions stay
+                if old.state is ServableState.AVAILABLE:
+                    await self._load_servable()  # loaded versions stay
+                else:
+                    await self._load()
                 return
             is_same = False
         if is_same and self.rejected is not None and not await self._reads(old.is_outdated):
@@ -329,7 +424,7 @@ class ServedEntry:
                 new.defer()
                 self._let_go(old)
                 await asyncio.wait(self._leaving)
-                await self._load()
+                await self._load_servable()
                 return
             self._incoming = new
             new.inherit(old)
@@ -376,7 +471,11 @@ class ServedEntry:
         """Retire a replaced servable in the background, after its last request."""
         leaving = asyncio.create_task(old.retire(), name=f"retire {self.name}")
         self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        leaving.add_done_callback(self._left)
+
+    def _left(self, leaving: asyncio.Task[None]) -> None:
+        self._leaving.discard(leaving)
+        self._release()
 
     def update_residence(self, entry: Entry) -> asyncio.Task[None] | None:
         """Take an equal entry, whose load policy and scale may differ."""
@@ -426,11 +525,15 @@ class ServedEntry:
 
     async def close(self) -> None:
         """Cancel the job and retire everything after its last request in flight."""
+        if self._stored is not None:
+            self._stored.stop()
         for task in (*self._refreshing, *filter(None, [self._job])):
             task.cancel()
             await asyncio.wait({task})
         await self._drop_rejected()
         await asyncio.gather(self.servable.retire(), *self._leaving)
+        for stored in (*self._stored_before, *filter(None, [self._stored])):
+            stored.close()
 
     def _begin(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
         self._job = asyncio.create_task(work, name=f"{what} {self.name}")
@@ -442,3 +545,4 @@ class ServedEntry:
         self._settled_at = time.monotonic()
         if not job.cancelled() and job.exception() is not None:
             _log.error("%s: %s failed", self.name, job.get_name(), exc_info=job.exception())
+        self._release()

@@ -81,6 +81,7 @@ from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.contents import MOST_HEAD_BYTES
 from servers.fronts.kserve_grpc.gate import MOST_RESETS
 from servers.fronts.kserve_grpc.settings import GrpcSettings
+from servers.model_store import object_store, stored_model
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log import MOST_WARNINGS as MOST_LOGGED
 from servers.options.server_options import BatchOptions, GraphOptions
@@ -94,6 +95,7 @@ from servers.replicas.wire import WINDOW
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.server.workers import crew
 from servers.server.workers.crew import METRICS_SECONDS
+from servers.serving import stored_entry
 from servers.serving.graph_inference.runs import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_model import STREAM_LIMIT
@@ -330,6 +332,12 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{LOAD_WAIT_SECONDS:g} s; {RETRY_SECONDS:g} s",
         f"{gguf.MOST_HEADER_BYTES >> 20} MiB; {gguf.MOST_TEXT_BYTES >> 20} MiB; "
         f"{gguf.MOST_VALUES:,}, {gguf.MOST_TENSORS:,}; {gguf.MOST_TEXTS:,}; {gguf.MOST_PARTS:,}",
+        f"{object_store.MOST_FILES:,}; {object_store.CONNECT_SECONDS} s, "
+        f"{object_store.SILENT_SECONDS} s, {object_store.ANSWER_SECONDS} s, "
+        f"{object_store.RETRY_SECONDS} s; {stored_model.PIECE >> 20} MiB, "
+        f"{stored_model.AT_A_TIME}, {stored_model.TRIES}; {stored_model.OTHERS_SECONDS:g} s; "
+        f"{stored_entry.LOOK_SECONDS:g} s; {stored_entry.FIRST_PAUSE:g} to "
+        f"{stored_entry.LONGEST_PAUSE:g} s",
         f"{GraphOptions().cache_dir_size >> 30} GiB (`--cache_dir_size`); {CONVERSION_SECONDS:g} s",
         f"{MOST_READERS}; {MOST_WATCHED}, {MOST_IN_FOCUS}; {REQUESTS_PER_SECOND}, {TOLD_AT_FIRST}; "
         f"{1 / REST:.0%}".replace("%", " %"),

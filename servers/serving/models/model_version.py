@@ -96,6 +96,10 @@ def version_paths(entry: ModelEntry) -> dict[int, Path]:
     path = entry.base_path
     if entry.refusal:
         raise _error(entry.refusal)
+    if entry.folders:
+        return dict(entry.folders)
+    if entry.stored is not None:
+        raise _error("its files are in a store, and have not been downloaded")
     if path.is_file() and path.suffix in SUFFIXES:
         return {1: path}
     if not path.is_dir():

@@ -7,6 +7,8 @@ and what its release notes of 2026.4 add.
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 import pytest
 
@@ -257,10 +259,16 @@ def test_a_hint_names_a_flag_only_if_it_means_the_same(
     assert f"\nhint: {hint}\n" in capsys.readouterr().err
 
 
-def test_a_store_elsewhere_is_named_as_it_was_written() -> None:
-    with pytest.raises(CommandFailed, match=r"^s3://bucket/m: a model in a store elsewhere is not"):
-        add_to_config.execute(
-            parsed(
-                "--add_to_config", "c.json", "--model_name", "m", "--model_path", "s3://bucket/m"
-            )
-        )
+def test_the_address_of_a_model_in_a_store_is_written_as_it_is(tmp_path: Path) -> None:
+    config = tmp_path / "c.json"
+
+    def add(address: str) -> None:
+        words = ("--add_to_config", str(config), "--model_name", "m", "--model_path", address)
+        add_to_config.execute(parsed(*words))
+
+    for wrong, reason in (("s3://b/../m", "cannot be read"), ("azfs://share/m", "are not read")):
+        with pytest.raises(CommandFailed, match=reason):
+            add(wrong)
+    add("s3://bucket/m")
+    (entry,) = json.loads(config.read_text())["model_config_list"]
+    assert entry["config"] == {"name": "m", "base_path": "s3://bucket/m"}

@@ -113,7 +113,7 @@ def test_a_version_that_fails_stops_no_other(tmp_path: Path) -> None:
         ({"base_path": "file.txt"}, 'there is no directory "file.txt", its base_path'),
         ({"base_path": "good/1"}, 'this is the folder of version 1: name "good", which holds it'),
         ({"base_path": "several"}, 'folder "1" holds 2 models: detokenizer.xml, model.xml; leave'),
-        ({"base_path": "s3://bucket/m"}, "its base_path is in a store elsewhere"),
+        ({"base_path": "s3://bucket/../m"}, "the address of its store cannot be read; the forms"),
         (
             {"base_path": "good", "custom_loader_options": {"loader_name": "x"}},
             "custom loaders are not served",
