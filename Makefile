@@ -109,6 +109,7 @@ hostile: $(READY) ## attacks on a server beside a normal client
 
 ovms: $(READY) ## OpenVINO Model Server's own clients, of OVMS_SOURCE or fetched, unmodified
 	$(BIN)/python -m tests.ovms_clients $(WORDS)
+	$(BIN)/python -m tests.ovms_vision_demos $(WORDS)
 
 peers: $(READY) ## random graphs beside MediaPipe, in MEDIAPIPE_PYTHON
 	$(BIN)/python -m tests.mediapipe_peer --python $(MEDIAPIPE_PYTHON) $(WORDS)

@@ -39,8 +39,11 @@ _MULTI_MODEL: Final = "demos/mediapipe/multi_model_graph"
 _CHAT: Final = "demos/continuous_batching/openai_client.py"
 _FOLDERS: Final = (
     _SAMPLES,
-    _MULTI_MODEL,
+    "demos/mediapipe",
     "demos/common/python",
+    "demos/common/static/images/people",
+    "demos/common/stream_client",
+    "demos/real_time_stream_analysis/python",
     "demos/continuous_batching",
     "src/test/dummy",
     "src/test/add_two_inputs_model",
