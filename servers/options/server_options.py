@@ -479,13 +479,21 @@ class LifecycleOptions:
     )
 
 
+#: The library of operations of models that read and write text, and its file.
+_TOKENIZERS: Final = "openvino_tokenizers"
+_TOKENIZERS_FILES: Final = (f"lib{_TOKENIZERS}.so", f"{_TOKENIZERS}.dll")
+
+
 def _library(text: str) -> str:
     """Read the path of a library, or the name of one that comes with a package."""
-    if text.isidentifier() and not Path(text).is_file():
+    if Path(text).is_file():
+        return os.path.abspath(text)
+    if Path(text).name in _TOKENIZERS_FILES:
+        # Start scripts name the file of OpenVINO Model Server's image.
+        return _TOKENIZERS
+    if text.isidentifier():
         return text
-    if not Path(text).is_file():
-        raise argparse.ArgumentTypeError(f"{text}: no such file")
-    return os.path.abspath(text)
+    raise argparse.ArgumentTypeError(f"{text}: no such file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

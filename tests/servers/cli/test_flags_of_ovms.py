@@ -105,6 +105,14 @@ def parsed(*words: str) -> argparse.Namespace:
     return make_parser().parse_args(spread(words))
 
 
+def test_the_library_of_tokenizers_in_the_image_is_that_of_the_package(tmp_path: Path) -> None:
+    image = "/ovms/lib/libopenvino_tokenizers.so"
+    assert parsed("serve", "--cpu_extension", image).cpu_extension == "openvino_tokenizers"
+    own = tmp_path / "libopenvino_tokenizers.so"
+    own.write_bytes(b"")
+    assert parsed("serve", "--cpu_extension", str(own)).cpu_extension == str(own)
+
+
 @pytest.mark.parametrize(("flag", "value"), words_of(SERVED))
 def test_a_flag_is_taken_with_its_value(flag: str, value: str) -> None:
     name = flag[2:].replace("-", "_")
