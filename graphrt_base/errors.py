@@ -97,8 +97,11 @@ def did_you_mean(
 
 def reason_of(error: BaseException) -> str:
     """One line for a foreign exception: its text, with the type's name where that says more."""
-    text = str(error)
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException:  # an author's `__str__` may raise anything, which would hide its node
+        return name
     if isinstance(error, GraphError):
         return text
-    name = type(error).__name__
     return f"{name}: {text}" if text else name

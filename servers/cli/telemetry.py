@@ -15,11 +15,12 @@ import os
 import re
 import stat
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from servers.cli.messages import CommandFailed, print_warning, warn_by
 from servers.config import MetricsConfig
@@ -72,6 +73,8 @@ class FollowedFile(WatchedFileHandler):
 TEXT: Final = "text"
 JSON: Final = "json"
 
+#: Characters of one record in the log.
+MOST_CHARS: Final = 16 * 1024
 _FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s {}%(name)s: %(message)s"
 _TRACE: Final = 5
 
@@ -103,7 +106,27 @@ class LogStream(Protocol):
     def flush(self) -> object: ...
 
 
-class TextFormatter(logging.Formatter):
+def shortened(text: str) -> str:
+    """Return a record's text without its middle if it is longer than `MOST_CHARS`.
+
+    An exception of an author's code may repeat what a client has sent (``float(text)`` does):
+    8 MiB in the log took five seconds of the event loop.
+    """
+    left_out = len(text) - MOST_CHARS
+    if left_out <= 0:
+        return text
+    half = MOST_CHARS // 2
+    return f"{text[:half]}... {left_out:,} characters are left out ...{text[-half:]}"
+
+
+class _Formatter(logging.Formatter):
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's
+        # Each part is shortened before they are joined.
+        parts = traceback.TracebackException(*ei).format()
+        return shortened("".join(map(shortened, parts))).removesuffix("\n")
+
+
+class TextFormatter(_Formatter):
     """Formats a record as one line; further lines of a message are indented."""
 
     def __init__(self, worker: int = 0) -> None:
@@ -112,11 +135,11 @@ class TextFormatter(logging.Formatter):
         super().__init__(_FORMAT.format(words), "%Y-%m-%d %H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = shortened(super().format(record))
         return text if _IS_CLEAN(text) else text.translate(_ESCAPES)
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Formatter):
     """Formats a record as a JSON object in ASCII."""
 
     def __init__(self, worker: int = 0) -> None:
@@ -130,7 +153,7 @@ class JsonFormatter(logging.Formatter):
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "message": getattr(record, "event", None) or record.getMessage(),
+            "message": getattr(record, "event", None) or shortened(record.getMessage()),
         }
         if self._worker:
             line["worker"] = self._worker

@@ -137,6 +137,17 @@ def test_suggestions_are_near_names(name: str, hint: str) -> None:
     assert did_you_mean(name, ["video", "audio", "a_2"]) == hint
 
 
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
+def test_a_foreign_exception_whose_text_fails_has_its_type_as_reason(
+    raised: type[BaseException],
+) -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise raised
+
+    assert reason_of(Odd()) == "Odd"
+
+
 def test_the_reason_of_a_foreign_exception_names_its_type() -> None:
     assert reason_of(ValueError("no")) == "ValueError: no"
     assert reason_of(KeyError()) == "KeyError"

@@ -200,11 +200,13 @@ class Exchange:
         if not self.task.cancelling():
             return RuntimeError("the graph of a request was cancelled, the request was not")
         ending = self._ending
-        if ending is None or self.client.is_disconnected:
+        if self.client.is_disconnected:
             try:
                 raise cancellation
             finally:
                 del cancellation  # this frame is in its traceback: a cycle would keep the body
+        if ending is None:
+            ending = RuntimeError("code of the request's graph cancelled the task of its request")
         self._ending = None
         # `asyncio.timeout` and task groups count cancellations: one that has become an error must
         # not count.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.cli.telemetry import set_up_logging
+from servers.cli.telemetry import MOST_CHARS, set_up_logging
 from servers.operations import process
 
 
@@ -67,6 +67,26 @@ def test_nothing_of_a_traceback_begins_a_line_or_turns_the_text(
     assert first.endswith(" ERROR a: failed")
     assert all(line.startswith("  ") for line in rest)
     assert rest[-1] == "  2026 INFO a: forged\\x9b2J \\u202e\\u2028\\ud800"
+
+
+@pytest.mark.usefixtures("_own_logging")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_an_exception_repeats_is_shortened(
+    capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """As that of ``float(text)``, with all of a client's text."""
+    set_up_logging("INFO", None, form)
+    try:
+        try:
+            float("x" * 10**6)
+        except ValueError as error:
+            raise RuntimeError(f"failed: {error}") from error
+    except RuntimeError:
+        logging.getLogger("a").exception("the message %s", "y" * 10**6)
+    shown = capsys.readouterr().err
+    assert len(shown) < 4 * MOST_CHARS
+    for part in ("the message yyy", "xxx'", "characters are left out"):
+        assert part in shown
 
 
 @pytest.mark.usefixtures("_own_logging")

@@ -41,6 +41,17 @@ def failing(run: Run, behaviour: Behaviour, **fields: Any) -> Reply:
 
 
 @pytest.mark.parametrize("stream", [False, True])
+def test_a_graph_that_cancels_the_task_of_its_request_is_an_error(run: Run, stream: bool) -> None:
+    async def behave(payload: HttpPayload, emit: Emit) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    assert failing(run, behave, stream=stream).status == 500
+
+
+@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("error", "status", "retry_after"),
     [
