@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Event,
         Reasoning,
         Refused,
+        SpeechSamples,
         ToolCall,
     )
     from calculators.language.generation_request import (
@@ -104,6 +105,7 @@ __all__ = [
     "RequestError",
     "ResolvedSampling",
     "Source",
+    "SpeechSamples",
     "StructuredOutput",
     "Submitted",
     "TemplateArguments",
@@ -171,6 +173,7 @@ _NAMES: Final = {
         "Event",
         "Reasoning",
         "Refused",
+        "SpeechSamples",
         "ToolCall",
     ),
     "calculators.language.generation_request": (

@@ -32,6 +32,7 @@ from calculators.language.events import (
     Event,
     Reasoning,
     Refused,
+    SpeechSamples,
     ToolCall,
 )
 from calculators.language.generation_request import GenerationRequest, Source
@@ -46,12 +47,16 @@ class Usage(Struct, frozen=True):
             openvino-genai 2026.4 reports none; None is unknown, as without a cache of prompts.
         reasoning_tokens: tokens of the completion that are reasoning; None is unknown, as without a
             reasoning parser.
+        heard_tokens: tokens of the prompt that stand for sounds; None: there are no sounds.
+        spoken_tokens: tokens of the completion that are sound; None: it is not spoken.
     """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    heard_tokens: int | None = None
+    spoken_tokens: int | None = None
 
 
 def usage_sum(first: Usage, second: Usage) -> Usage:
@@ -61,6 +66,8 @@ def usage_sum(first: Usage, second: Usage) -> Usage:
         first.completion_tokens + second.completion_tokens,
         _sum(first.cached_tokens, second.cached_tokens),
         _sum(first.reasoning_tokens, second.reasoning_tokens),
+        _sum(first.heard_tokens, second.heard_tokens),
+        _sum(first.spoken_tokens, second.spoken_tokens),
     )
 
 
@@ -321,7 +328,16 @@ def delta_problem(item: object) -> str:
                 return f'Failed has {named(error)}, no RequestError: Failed(RequestError("why"))'
         case Submitted() | ToolCalled() | ToolRan():
             return ""
-        case str() | Content() | Reasoning() | ToolCall() | Arguments() | Refused() | CallDone():
+        case (
+            str()
+            | Content()
+            | Reasoning()
+            | ToolCall()
+            | Arguments()
+            | SpeechSamples()
+            | Refused()
+            | CallDone()
+        ):
             return f"{named(item)} stands among the items of Deltas: {_GAINED}"
         case _:
             return f"it yields {named(item)}, no item of Deltas, which are Begun, Gained and more"
@@ -339,6 +355,9 @@ def event_problem(event: object) -> str:
             if not all(isinstance(each, str) for each in (name, call_id)):
                 return "ToolCall has a name and an id that are texts"
             return ""
+        case SpeechSamples(pcm):
+            given: object = pcm
+            return "" if isinstance(given, bytes) else f"SpeechSamples has {named(given)}, no bytes"
         case CallDone():
             return ""
         case _:

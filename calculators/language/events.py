@@ -1,6 +1,6 @@
-"""The events of a language model's output: text, reasoning, calls of tools, a refusal.
+"""The events of a language model's output: text, reasoning, calls of tools, sound, a refusal.
 
-Parsers make `OutputEvent` of a model's text; an answer adds the ends of calls and refusals
+Parsers make `OutputEvent` of a model's text; an answer adds the ends of calls, sound and refusals
 (`Event`).
 """
 
@@ -80,6 +80,18 @@ class CallDone(Struct, frozen=True):
     is_complete: bool
 
 
+class SpeechSamples(Struct, frozen=True):
+    """The next piece of the text as sound. It may come long after its text.
+
+    A node that changes text drops it.
+
+    Attributes:
+        pcm: samples of one channel at 24 kHz, signed 16-bit integers, little-endian. Never empty.
+    """
+
+    pcm: bytes
+
+
 class Refused(Struct, frozen=True):
     """A refusal, in place of an answer or of the rest of one. At most one per choice, and its last.
 
@@ -95,4 +107,4 @@ class Refused(Struct, frozen=True):
 #: The events that parsers make of a model's text.
 OutputEvent: TypeAlias = Content | Reasoning | ToolCall | Arguments
 #: The events of a choice.
-Event: TypeAlias = OutputEvent | CallDone | Refused
+Event: TypeAlias = OutputEvent | CallDone | SpeechSamples | Refused

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn, Self, Ty
 
 from msgspec import Struct
 
-from calculators.images.media.image import ImageReference
+from calculators.images.media.image import ImageReference, SoundReference
 from calculators.kit.requests.http_payload import ClientConnection, NoClient
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.kit.requests.schema import Schema
@@ -138,6 +138,24 @@ class Tools:
 
 
 NO_TOOLS: Final = Tools()
+
+
+class Speech(NamedTuple):
+    """The sound that an answer has beside its text.
+
+    Attributes:
+        voice: the name of a voice of the model; "" is the model's own choice.
+        format: "wav", or "pcm16": samples of 16 bits at 24 kHz.
+        chunk_frames: the frames of 80 ms of a piece of a stream; None is the engine's choice.
+        has_text: the answer has its text outside of the sound's transcript too.
+        seed: of the sound, 32 bits; None: each sound is another one.
+    """
+
+    voice: str = ""
+    format: str = "wav"
+    chunk_frames: int | None = None
+    has_text: bool = True
+    seed: int | None = None
 
 
 class ToolServer(NamedTuple):
@@ -274,6 +292,8 @@ class GenerationRequest:
         messages: the conversation; () for completions.
         prompts: of completions: texts, or token ids.
         images: the sources of the images in the messages, in their order.
+        sounds: the sounds in the messages, in their order.
+        speech: the answer is spoken by a model that speaks; None: it is not.
         tools: the tools that the model may call.
         tool_servers: servers whose tools the model may call and this server runs, as the client
             named them. A language model refuses a request if no node before it offers their tools.
@@ -319,6 +339,8 @@ class GenerationRequest:
     messages: tuple[Message, ...] = field(default=(), repr=False)
     prompts: tuple[str | tuple[int, ...], ...] = field(default=(), repr=False)
     images: tuple[ImageReference, ...] = field(default=(), repr=False)
+    sounds: tuple[SoundReference, ...] = field(default=(), repr=False)
+    speech: Speech | None = None
     tools: Tools = field(default=NO_TOOLS, repr=False)
     tool_servers: tuple[ToolServer, ...] = field(default=(), repr=False)
     parallel_tool_calls: bool = True
@@ -393,10 +415,10 @@ class GenerationRequest:
                 )
         if self.api is Api.COMPLETIONS and not self.prompts:
             raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
-        for image in self.images:
-            for part in image:
+        for name, references in (("images", self.images), ("sounds", self.sounds)):
+            for part in (each for reference in references for each in reference):
                 if type(part) is not str:
-                    raise _mistake("images", part)
+                    raise _mistake(name, part)
         for name, value in (("echo", self.echo), ("template", self.template.values)):
             if type(value) is not FrozenObject and (problem := json_problem(value)):
                 raise AuthorMistake(f"{name} of a request {problem}: {_meant(name)}")
@@ -578,6 +600,7 @@ _KINDS: Final[Mapping[str, Any]] = {
     "tools": Tools,
     "parallel_tool_calls": bool,
     "form": (StructuredOutput, NoneType),
+    "speech": (Speech, NoneType),
     "template": TemplateArguments,
     "sampling": Mapping,
     "stream": bool,
@@ -597,6 +620,7 @@ _SEQUENCES: Final[Mapping[str, Any]] = {
     "messages": dict,
     "prompts": (str, tuple, list),
     "images": ImageReference,
+    "sounds": SoundReference,
     "tool_servers": ToolServer,
     "sources": Source,
 }
@@ -631,7 +655,8 @@ def _values(request: GenerationRequest, name: str, param: str = "") -> list[Any]
         case "n":
             return [request.n]
         case "messages":
-            images = [each for each in request.images if param in (each.param, "")]
+            media: list[ImageReference | SoundReference] = [*request.images, *request.sounds]
+            images = [each for each in media if param in (each.param, "")]
             roles = [message.get("role") for message in request.messages]
             return images if images and param else [*images, *roles]
         case "prompt":

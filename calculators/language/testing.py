@@ -36,6 +36,7 @@ from calculators.language.events import (
     Event,
     Reasoning,
     Refused,
+    SpeechSamples,
     ToolCall,
     is_object,
 )
@@ -345,6 +346,8 @@ def fake_model(
 def _events(piece: Piece) -> tuple[Event, ...]:
     if isinstance(piece, str):
         return (Content(piece),) if piece else ()
-    if isinstance(piece, Content | Reasoning | ToolCall | Arguments | CallDone | Refused):
+    if isinstance(
+        piece, Content | Reasoning | ToolCall | Arguments | CallDone | SpeechSamples | Refused
+    ):
         return (piece,)
     return tuple(piece)

@@ -48,8 +48,18 @@ _FURTHER_MODELS: Final[Mapping[object, tuple[str, ...]]] = {
     "qwen2_vl": ("vision_embeddings_merger",),
     "qwen2_5_vl": ("vision_embeddings_merger",),
     "qwen3_vl": ("vision_embeddings_merger", "vision_embeddings_pos"),
+    "qwen3_omni": ("vision_embeddings_pos",),
+    "qwen3_omni_moe": ("vision_embeddings_pos",),
     "llava_next_video": ("multi_modal_projector", "vision_resampler"),
 }
+#: The parts of models that speak.
+_SPEAKING: Final = (
+    "talker",
+    "talker_text_embeddings",
+    "talker_projections",
+    "code_predictor",
+    "code2wav",
+)
 _JSON_FILES: Final = ("config.json", "tokenizer_config.json")
 
 
@@ -101,12 +111,37 @@ def sees_images(model: Path) -> bool:
     )
 
 
+def hears(model: Path) -> bool:
+    """Return True if the model takes sound too."""
+    return (model / "openvino_audio_encoder_model.xml").is_file()
+
+
+def speaks(model: Path) -> bool:
+    """Return True if the model answers with sound too.
+
+    Decided as in OpenVINO Model Server: by the network that speaks.
+    """
+    return (model / "openvino_talker_model.xml").is_file()
+
+
+def read_voices(model: Path) -> tuple[str, ...]:
+    """Return the names of the voices of a model that speaks, the default one first."""
+    talker = read_json_object(model / "config.json").get("talker_config")
+    voices = talker.get("speaker_id") if isinstance(talker, dict) else None
+    # openvino-genai (2026.4) sorts them, and takes the first where none is asked for.
+    return tuple(sorted(voices)) if isinstance(voices, dict) else ()
+
+
 def _needed(path: Path) -> Sequence[tuple[str, str, str]]:
     if not sees_images(path):
         return TEXT_FILES
     # A broken config.json is reported by `_check_files`.
     kind = read_json_object(path / "config.json").get("model_type")
     further = _FURTHER_MODELS.get(kind, ()) if isinstance(kind, str) else ()
+    if hears(path):
+        further += ("audio_encoder",)
+    if speaks(path):
+        further += _SPEAKING
     names = [f"openvino_{name}_model{end}" for name in further for end in (".xml", ".bin")]
     return (*VISION_FILES, *((name, f"a part of {kind} models", _IR) for name in names))
 
@@ -135,6 +170,8 @@ def _check_files(path: Path, shown: str) -> None:
 
 #: The members with the text model's configuration in a model of text and images.
 _TEXT_PARTS: Final = ("text_config", "llm_config", "language_config")
+#: The member with that of a model that speaks, which has one of its own for that.
+_THINKER: Final = "thinker_config"
 
 
 def model_length(config: Mapping[str, Any]) -> int | None:
@@ -143,6 +180,9 @@ def model_length(config: Mapping[str, Any]) -> int | None:
     None if it has no such number. Source: OpenVINO Model Server ``llm/servable_initializer.cpp``,
     which ignores the text part of models that read images.
     """
+    thinker = config.get(_THINKER)
+    if isinstance(thinker, dict):
+        config = thinker
     texts = (config.get(name) for name in _TEXT_PARTS)
     for part in (config, *(text for text in texts if isinstance(text, dict))):
         for name in LENGTH_NAMES:

@@ -7,14 +7,15 @@ from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import getrandbits
 from time import perf_counter_ns
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from calculators.images.media.image import MAX_REQUEST_PIXELS, EncodedImage, Image, ImageReference
 from calculators.images.media.reader import ImageReader
-from calculators.images.media.tags import with_tags
+from calculators.images.media.tags import with_sound_tags, with_tags
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import GenerationRecord
 from calculators.language.delta import Begun, ResolvedSampling, Usage
@@ -31,7 +32,7 @@ from calculators.llm.api.neutral_request import resolved_request
 from calculators.llm.engine.engine import TOO_LONG, Engine
 from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
-from calculators.llm.engine.settings import GenerationSettings
+from calculators.llm.engine.settings import GenerationSettings, TalkerSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
 from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
@@ -46,6 +47,10 @@ from calculators.llm.requests.tools import refuse_servers, refuse_unmet
 from calculators.llm.task_options import LlmSettings
 from graph_runtime import Cancelled, Code
 
+if TYPE_CHECKING:
+    from calculators.speech.audio.sound_reader import SoundReader
+
+_SAMPLE_BYTES: Final = 2
 _NO_PARSERS: Final = OutputParsers(None, None)
 #: The member of a body with the prompt, for errors.
 _PROMPT_FIELDS: Final = {
@@ -68,6 +73,7 @@ class Prompts(Protocol):
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
+        sounds: Sequence[int] = (),
         *,
         continues: bool = False,
         will_be_cut: bool = False,
@@ -117,20 +123,22 @@ class ModelProcesses:
 
     Attributes:
         scoring: computes log-probabilities of prompts; None: ``engine`` does.
+        sounds: reads the sounds of requests; None where the model does not hear.
     """
 
     engine: Engine
     prompts: Prompts
     grammars: Grammars
     scoring: ScoringEngine | None = None
+    sounds: SoundReader | None = None
     #: Called when all of them have ended: nothing needs the model's files any more.
     on_end: Callable[[], None] = lambda: None
 
     async def close(self) -> None:
         """End the processes."""
         ends = [self.engine.close(), self.prompts.close(), self.grammars.close()]
-        if self.scoring is not None:
-            ends.append(self.scoring.close())
+        others = (self.scoring, self.sounds)
+        ends += [other.close() for other in others if other is not None]
         await asyncio.gather(*ends)
         self.on_end()
 
@@ -291,9 +299,10 @@ class LlmServable:
                 settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
-            parts += parts_of(
-                Add(0, prompt.input_ids, settings, text, prompt.images, param=prompt.param)
-            )
+            added = Add(0, prompt.input_ids, settings, text, prompt.images, param=prompt.param)
+            if prompt.sounds or checked.speech is not None:
+                added = msgspec.structs.replace(added, sounds=prompt.sounds, speech=_voice(checked))
+            parts += parts_of(added)
             for _ in range(settings.num_return_sequences):
                 choices.append(
                     self._choices.choice(
@@ -306,9 +315,11 @@ class LlmServable:
                     )
                 )
         if self.sees_images:
-            # Each sample is a request of its own (decision 0010), so its images travel once for
-            # each.
+            # Each sample is a request of its own (decision 0010), so its images and sounds travel
+            # once for each.
             _check_pixels(parts)
+            if parts[0].sounds:
+                _check_sounds(parts)
         if request.client.is_disconnected:
             raise Cancelled
         scoring = self.model.processes.scoring
@@ -339,7 +350,12 @@ class LlmServable:
         return Answer(
             Begun(
                 checked.n * len(prompts),
-                Usage(prompt_tokens, 0, generation.shared_tokens),
+                Usage(
+                    prompt_tokens,
+                    0,
+                    generation.shared_tokens,
+                    heard_tokens=sum(each.sound_tokens for each in prompts) or None,
+                ),
                 request,
                 request.answer_model,
                 self.fingerprint,
@@ -364,12 +380,21 @@ class LlmServable:
                 refuse_servers(request.tool_servers)
             if request.tools.choice != "none":
                 refuse_unmet(request.tools)
+            sounds: list[bytes] = []
+            if request.sounds:
+                # Imported here: few models hear.
+                from calculators.speech.audio.sound_reader import read_sounds
+
+                reader = self.model.processes.sounds
+                assert reader is not None
+                sounds = await read_sounds(reader, request.sounds)
             try:
                 prompt = await self.chat_prompt(
                     request.messages,
                     request.images,
                     request.tools,
                     request.template,
+                    sounds=sounds,
                     will_be_cut=will_be_cut,
                 )
             except RequestError as error:
@@ -380,7 +405,16 @@ class LlmServable:
                     # The template's messages do not correspond one by one to the client's.
                     error.param = field
                 raise
-            return [_Prompt(prompt.input_ids, prompt.text, field, prompt.images)]
+            return [
+                _Prompt(
+                    prompt.input_ids,
+                    prompt.text,
+                    field,
+                    prompt.images,
+                    tuple(sounds),
+                    prompt.sound_tokens,
+                )
+            ]
         assert isinstance(request, CompletionRequest)
         if self.sees_images:
             raise RequestError(
@@ -426,11 +460,14 @@ class LlmServable:
         tools: Tools,
         template: TemplateArguments,
         *,
+        sounds: Sequence[bytes] = (),
         will_be_cut: bool = False,
     ) -> Awaitable[Prompt]:
         """Make the prompt of a chat, with its images.
 
-        ``will_be_cut``: the prompt may be longer than the model.
+        Args:
+            sounds: the samples of each, as `calculators.speech.audio.sound` has them.
+            will_be_cut: the prompt may be longer than the model.
 
         Raises:
             RequestError: an image cannot be fetched or read, or the template refuses the chat.
@@ -443,6 +480,9 @@ class LlmServable:
             will_be_cut=will_be_cut,
             calls=self._calls,
         )
+        if sounds:
+            messages = with_sound_tags(messages)
+            chat = partial(chat, sounds=[len(each) // _SAMPLE_BYTES for each in sounds])
         return self._with_images(chat, messages, images) if images else chat(messages)
 
     async def chat_tokens(
@@ -613,6 +653,20 @@ def _check_pixels(parts: Sequence[Add]) -> None:
         )
 
 
+def _check_sounds(parts: Sequence[Add]) -> None:
+    """Limit the sounds of all parts; see `_check_pixels`."""
+    from calculators.speech.audio.sound_reader import HEARD_RATE, MAX_SOUND_SECONDS
+
+    size = sum(len(sound) for part in parts for sound in part.sounds)
+    seconds = size / (HEARD_RATE * _SAMPLE_BYTES)
+    if seconds > MAX_SOUND_SECONDS:
+        raise RequestError(
+            f"{len(parts)} answers are too many for these sounds: once for each answer they have "
+            f"{seconds:.0f} seconds, and {MAX_SOUND_SECONDS} are the maximum",
+            param="n",
+        )
+
+
 class _Prompt(msgspec.Struct, frozen=True):
     """A prompt, and the member of the request with it."""
 
@@ -620,3 +674,13 @@ class _Prompt(msgspec.Struct, frozen=True):
     text: str
     param: str
     images: tuple[Image, ...] = ()
+    sounds: tuple[bytes, ...] = ()
+    sound_tokens: int = 0
+
+
+def _voice(request: CheckedRequest) -> TalkerSettings | None:
+    speech = request.speech
+    if speech is None:
+        return None
+    seed = getrandbits(32) if speech.seed is None else speech.seed
+    return TalkerSettings(speech.voice, speech.chunk_frames, seed)

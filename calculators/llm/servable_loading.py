@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from typing import TYPE_CHECKING
 
 from calculators.images.media.image import MAX_IMAGES
 from calculators.images.media.media_rules import NO_MEDIA, MediaRules
@@ -18,7 +19,7 @@ from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_files import read_model_length
+from calculators.llm.model_files import read_model_length, read_voices
 from calculators.llm.model_source import find_source
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
@@ -44,6 +45,9 @@ from calculators.llm.servable import (
 )
 from calculators.llm.task_options import LlmSettings
 from graph_runtime import LoadProgress, ResourceError
+
+if TYPE_CHECKING:
+    from calculators.speech.audio.sound_reader import SoundReader
 
 log = logging.getLogger("graphrt.llm")
 
@@ -105,14 +109,18 @@ async def load_servable(
         template_directory=options.template_directory,
     )
     grammars = GrammarChecker(str(source.path), name=name)
+    sounds = _sound_reader(name) if options.engine.hears else None
     processes = ModelProcesses(
         engine=engine,
         prompts=prompts,
         grammars=grammars,
         scoring=scoring,
+        sounds=sounds,
         on_end=source.close,
     )
     try:
+        if sounds is not None:
+            await sounds.start()
         ready, prompts_ready = await asyncio.gather(
             engine.start(of_engine), prompts.start(of_prompts)
         )
@@ -145,6 +153,13 @@ async def load_servable(
     return servable
 
 
+def _sound_reader(name: str) -> SoundReader:
+    # Imported here: few models hear.
+    from calculators.speech.audio.sound_reader import SoundReader
+
+    return SoundReader(name)
+
+
 def make_servable(
     model: LoadedModel,
     options: NodeOptions,
@@ -171,6 +186,7 @@ def make_servable(
             name,
         )
     sees_images = engine.kind.sees_images
+    sounds = model.processes.sounds
     return LlmServable(
         model,
         ModelProfile(
@@ -186,6 +202,8 @@ def make_servable(
                 best_of_limit=options.best_of_limit,
                 max_model_length=model.length,
                 max_images=MAX_IMAGES if sees_images else 0,
+                max_sounds=0 if sounds is None else sounds.most_sounds,
+                voices=read_voices(options.model_path) if engine.kind.speaks else (),
                 has_logprobs=engine.kind.has_logprobs,
                 has_beams=engine.has_beams,
                 decoding_mode=engine.decoding_mode,

@@ -50,10 +50,11 @@ class TextGenerationOptions(DeviceOptions):
     )
     pipeline_type: str = option(
         "",
-        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images); default AUTO",
+        "AUTO, LM_CB, LM (one request at a time), VLM_CB or VLM (with images), OMNI (with sound in "
+        "and out); default AUTO",
         group=TASK,
         metavar="TYPE",
-        reads=one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM"), ("OMNI",)),
+        reads=one_of(("AUTO", "LM_CB", "LM", "VLM_CB", "VLM", "OMNI")),
     )
     enable_prefix_caching: bool = option(
         True,

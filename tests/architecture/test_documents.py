@@ -54,6 +54,7 @@ from calculators.llm.grammars import (
 from calculators.llm.prompt import client
 from calculators.llm.prompt.chat_template.limits import LONGEST_TEMPLATE, RenderLimits
 from calculators.llm.requests import structured_output
+from calculators.llm.requests.checked_request import MAX_CHUNK_FRAMES
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import (
     MAX_SCHEMA,
@@ -290,6 +291,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
+        f"{sound_reader.MAX_SOUNDS}; {sound_reader.MAX_SOUND_SECONDS} s; {MAX_CHUNK_FRAMES}",
         f"{pdf_messages.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, "
         f"{pdf_process.MAX_CHARACTERS:,}; "
         f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "

@@ -20,7 +20,7 @@ from bench.house import (
 def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -> None:
     rooms = rooms_of_calculators(modules)
     assert len(rooms) <= 9
-    assert sum(map(len, rooms.values())) <= 14
+    assert sum(map(len, rooms.values())) <= 15
     assert floors(rooms) <= 4
 
 
@@ -37,7 +37,7 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
-    assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 12_130
+    assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 12_220
 
 
 def test_signatures_name_the_types_of_their_objects(modules: Mapping[str, Module]) -> None:

@@ -141,5 +141,10 @@ def test_the_model_answers_the_same_one_request_at_a_time(
     model = StatefulVisionModel(SETTINGS)
     for seen in (one_shape("red", "circle"), one_shape("green", "triangle")):
         told: list[int] = []
-        model.generate(request(0, WHAT, seen), lambda ids, told=told: told.extend(ids) is None)  # type: ignore[misc]
+
+        def take(ids: list[int], speech: bytes = b"", told: list[int] = told) -> bool:
+            told.extend(ids)
+            return True
+
+        model.generate(request(0, WHAT, seen), take)
         assert tokenizer.decode(told) == ask(pipeline, tokenizer, (WHAT, seen))[0]

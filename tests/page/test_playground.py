@@ -117,7 +117,7 @@ def test_pictures_are_chosen_pasted_and_dropped(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
     picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.get_by_label("Pictures").set_input_files(picture)
+    page.get_by_label("Pictures and sounds").set_input_files(picture)
     expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(1)
     # Chromium lets scripts make both events, with what they carry.
     encoded = b64encode(shapes()).decode()
@@ -139,7 +139,7 @@ def test_a_picture_is_described(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
     picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.get_by_label("Pictures").set_input_files(picture)
+    page.get_by_label("Pictures and sounds").set_input_files(picture)
     expect(page.get_by_role("img", name="Attached, number 1")).to_be_visible()
     say(page, "What shapes are there?")
     answered(page)

@@ -1,4 +1,5 @@
 """An image of a request: before it is fetched, before it is decoded, and decoded; its limits.
+The reference of a sound is here, too.
 
 `pixels_of` estimates what decoding will cost, by the sizes in the files' headers, and checks
 nothing. It runs in the server, where no decoder sees clients' data: it reads a few bytes at fixed
@@ -39,6 +40,13 @@ class ImageReference(NamedTuple):
     """The source of an image, ``url``, and the request's member that names it."""
 
     url: str
+    param: str
+
+
+class SoundReference(NamedTuple):
+    """A sound file in Base64, maybe as a ``data:`` URL, and the request's member that has it."""
+
+    data: str
     param: str
 
 

@@ -63,6 +63,7 @@ def may_be_kept(request: GenerationRequest) -> bool:
         request.refusal is None
         and not request.wants_logprobs
         and not request.returns_token_ids
+        and request.speech is None
         and all(image.url.startswith("data:") for image in request.images)
     )
 
@@ -134,7 +135,9 @@ class SimilarQuestions:
         by their digests only.
         """
         *before, last = request.messages or (None,)
-        if last is None or last.get("role") != "user" or request.prompts or request.images:
+        if last is None or last.get("role") != "user" or request.prompts:
+            return None
+        if request.images or request.sounds:
             return None
         text = last.get("content")
         if not isinstance(text, str) or not text.strip() or len(text) > MOST_CHARACTERS:

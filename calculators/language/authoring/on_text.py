@@ -52,6 +52,7 @@ from calculators.language.events import (
     Event,
     Reasoning,
     Refused,
+    SpeechSamples,
     ToolCall,
     is_object,
 )
@@ -258,6 +259,8 @@ class TextWalk:
             text = "".join(self._arguments.pop(choice, ()))
             events.append(CallDone(text, is_object(text)))
             return False
+        if isinstance(event, SpeechSamples) and Channel.CONTENT in self._channels:
+            return False  # it says the text as it was
         if channel is None or channel not in self._channels:
             events.append(event)
             return False

@@ -14,6 +14,7 @@ from calculators.language import (
     Event,
     Reasoning,
     Refused,
+    SpeechSamples,
     TokenLogprob,
     ToolCall,
 )
@@ -133,6 +134,8 @@ class ChoiceRedactor:
             case CallDone(_, is_complete):
                 self._put(self._end_call(), made)
                 self._put([CallDone(self._arguments, is_complete)], made)
+            case SpeechSamples():
+                pass  # it says what is taken out of the text
             case Refused(text, category):
                 made += self.finish()
                 made.append(Refused(self._redaction.text(text), category))

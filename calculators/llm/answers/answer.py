@@ -29,7 +29,7 @@ from calculators.language.delta import (
     Usage,
     Verbose,
 )
-from calculators.language.events import Event
+from calculators.language.events import Event, SpeechSamples
 from calculators.llm.answers.choice import Choice, ScoredToken
 from calculators.llm.engine.engine import EngineGeneration
 from calculators.llm.engine.messages import Add, NewTokens
@@ -78,6 +78,8 @@ class Answer:
         self._choices = choices
         self._pieces = pieces
         self._prompt_tokens = begun.usage.prompt_tokens
+        self._heard_tokens = begun.usage.heard_tokens
+        self._spoken_tokens: int | None = None if request.speech is None else 0
         self._shown_prompt = shown_prompt
         self._record = record
         if record is not None:
@@ -96,6 +98,7 @@ class Answer:
             and not request.wants_logprobs
             and not request.returns_token_ids
             and not request.has_running_usage
+            and request.speech is None
             and choices[0].is_plain
         )
 
@@ -184,6 +187,11 @@ class Answer:
             if record is not None:
                 record.finish_reasons += [str(reason)] * len(targets)
         events = choice.with_call_ends(gain.events)
+        # A call is not for ears: what the model makes of its text is left out.
+        if tokens.speech and not choice.calls:
+            assert self._spoken_tokens is not None
+            self._spoken_tokens += tokens.speech_tokens * len(targets)
+            events = [*events, SpeechSamples(tokens.speech)]
         logprobs = self._logprobs(gain.tokens) if self._wants_logprobs else None
         ids: Sequence[int] = ()
         if self._wants_ids:
@@ -228,9 +236,12 @@ class Answer:
                 thought += reasoning * len(targets)
         return Usage(
             self._prompt_tokens,
-            made,
+            # As OpenAI counts them, tokens of sound are tokens of the completion.
+            made + (self._spoken_tokens or 0),
             cached_tokens=self._generation.shared_tokens,
             reasoning_tokens=thought if thinks else None,
+            heard_tokens=self._heard_tokens,
+            spoken_tokens=self._spoken_tokens,
         )
 
 
@@ -247,7 +258,7 @@ def parts_of(prompt: Add) -> list[Add]:
     is_single = settings.num_return_sequences == 1 and not settings.stop_strings
     if settings.num_beams > 1 or is_single:
         return [prompt]
-    seed = settings.rng_seed
+    seed, speech = settings.rng_seed, prompt.speech
     return [
         structs.replace(
             prompt,
@@ -257,6 +268,7 @@ def parts_of(prompt: Add) -> list[Add]:
                 stop_strings=(),
                 rng_seed=None if seed is None else (seed + number) % _SEED_RANGE,
             ),
+            speech=speech and structs.replace(speech, seed=(speech.seed + number) % _SEED_RANGE),
         )
         for number in range(settings.num_return_sequences)
     ]

@@ -7,7 +7,7 @@ the `AnswerWriter` of the API that was asked. Each API has one, in `calculators.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct, structs
 
@@ -26,8 +26,11 @@ from calculators.language.delta import (
     Usage,
     Verbose,
 )
-from calculators.language.events import CallDone, OutputEvent, Refused
-from calculators.llm.answers.response import AnswerChoice, AnswerDetails
+from calculators.language.events import CallDone, OutputEvent, Refused, SpeechSamples
+from calculators.llm.answers.response import AnswerChoice, AnswerDetails, SpokenBase64
+
+#: Events of `Gained` that are not of the model's text.
+_NO_OUTPUT: Final = frozenset({CallDone, Refused, SpeechSamples})
 
 
 class AnswerWriter(Protocol):
@@ -70,6 +73,12 @@ class AnswerWriter(Protocol):
         """Return the events of a call that this server runs for the only choice.
 
         Called for servers that the request names.
+        """
+
+    def speak(self, index: int, pcm: bytes) -> str:
+        """Return the events for more sound of a choice, whose samples are `SpeechSamples.pcm`.
+
+        APIs without a place for it show none.
         """
 
     def refuse(self, index: int, refused: Refused) -> str:
@@ -178,7 +187,7 @@ class DeltaWriter(Struct, eq=False):
             return ""
         number, events, logprobs = gained.choice, gained.events, gained.logprobs
         for event in events:
-            if type(event) is CallDone or type(event) is Refused:
+            if type(event) in _NO_OUTPUT:
                 return self._more_than_output(gained)
         if self.choices is not None:
             choice = self.choices[number]
@@ -205,14 +214,24 @@ class DeltaWriter(Struct, eq=False):
         assert self.writer is not None
         output: list[OutputEvent] = []
         refused: Refused | None = None
+        spoken: list[bytes] = []
         for event in gained.events:
             if isinstance(event, Refused):
                 refused = event
+            elif isinstance(event, SpeechSamples):
+                spoken.append(event.pcm)
             elif not isinstance(event, CallDone):
                 output.append(event)
         written = ""
         if output or gained.logprobs or gained.token_ids or gained.usage is not None:
             written = self._more(structs.replace(gained, events=output))
+        for pcm in spoken:
+            if self.choices is None:
+                written += self.writer.speak(gained.choice, pcm)
+                continue
+            choice = self.choices[gained.choice]
+            choice.sound = choice.sound or SpokenBase64()
+            choice.sound.keep(pcm)
         if refused is None:
             return written
         if self.choices is not None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 import time
+from binascii import b2a_base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -112,15 +114,13 @@ def _printed(value: float | None) -> str | None:
 
 def usage_json(usage: Usage) -> str:
     """Return the object of the member ``usage``. Unknown counts are left out."""
-    cached = (
-        ""
-        if usage.cached_tokens is None
-        else f',"prompt_tokens_details":{{"cached_tokens":{usage.cached_tokens}}}'
+    cached = _details(
+        "prompt_tokens_details", cached_tokens=usage.cached_tokens, audio_tokens=usage.heard_tokens
     )
-    thought = (
-        ""
-        if usage.reasoning_tokens is None
-        else f',"completion_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens}}}'
+    thought = _details(
+        "completion_tokens_details",
+        reasoning_tokens=usage.reasoning_tokens,
+        audio_tokens=usage.spoken_tokens,
     )
     return (
         f'{{"prompt_tokens":{usage.prompt_tokens},"completion_tokens":{usage.completion_tokens}'
@@ -128,7 +128,64 @@ def usage_json(usage: Usage) -> str:
     )
 
 
+def _details(name: str, **counts: int | None) -> str:
+    known = [f'"{what}":{count}' for what, count in counts.items() if count is not None]
+    return f',"{name}":{{{",".join(known)}}}' if known else ""
+
+
 _encode: Final = msgspec.json.Encoder().encode
+#: Bytes that are whole samples, and whole groups of Base64.
+_GROUP: Final = 6
+#: Samples of speech per second, in Hz, and their bytes.
+_SPEECH_RATE: Final = 24_000
+_SAMPLE_BYTES: Final = 2
+_RIFF_SIZE: Final = 46
+
+
+class SpokenBase64:
+    """The sound of a choice in Base64, while it grows.
+
+    It is encoded piece by piece, because a long sound would hold the event loop up at its end.
+    """
+
+    __slots__ = ("_pieces", "_rest", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._rest = b""
+        self._size = 0
+
+    def add(self, pcm: bytes) -> str:
+        """Add samples; return what can be sent now: whole samples, without padding."""
+        self._size += len(pcm)
+        content = self._rest + pcm
+        end = len(content) // _GROUP * _GROUP
+        self._rest = content[end:]
+        return b2a_base64(content[:end], newline=False).decode()
+
+    def keep(self, pcm: bytes) -> str:
+        """Add samples, for `whole` too; return what can be sent now."""
+        data = self.add(pcm)
+        self._pieces.append(data)
+        return data
+
+    def rest(self) -> str:
+        """Return what is still to be sent at the end."""
+        return b2a_base64(self._rest, newline=False).decode()
+
+    def whole(self, form: str) -> str:
+        """Return the sound as a file: "wav", or "pcm16" without a head."""
+        head = ""
+        if form == "wav":
+            # A chunk without a meaning makes the head a multiple of 3 bytes.
+            head_bytes = struct.pack(
+                "<4sI4s4sIHHIIHH4sI2s4sI",
+                *(b"RIFF", _RIFF_SIZE + self._size, b"WAVE", b"fmt ", 16, 1, 1, _SPEECH_RATE),
+                *(_SPEECH_RATE * _SAMPLE_BYTES, _SAMPLE_BYTES, 8 * _SAMPLE_BYTES),
+                *(b"JUNK", 2, b"\0\0", b"data", self._size),
+            )
+            head = b2a_base64(head_bytes, newline=False).decode()
+        return "".join([head, *self._pieces, self.rest()])
 
 
 class AnswerDetails:
@@ -256,6 +313,7 @@ class AnswerChoice:
         stop_string: the stop string that ended the choice, if one did.
         token_ids: the tokens of the completion; only for requests that ask for them.
         refusal: the refusal that ended it, if one did.
+        sound: the text as sound, if it was spoken.
     """
 
     events: list[OutputEvent | ToolCalled | ToolRan] = field(default_factory=list)
@@ -264,6 +322,7 @@ class AnswerChoice:
     stop_string: str | None = None
     token_ids: list[int] = field(default_factory=list)
     refusal: Refused | None = None
+    sound: SpokenBase64 | None = None
 
     @property
     def content(self) -> str:

@@ -27,6 +27,7 @@ from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, Resp
 from calculators.llm.requests.checked_request import (
     TRUNCATION_MEMBERS,
     CheckedRequest,
+    checked_speech,
     read_generation,
 )
 from calculators.llm.requests.completions_request import (
@@ -35,7 +36,7 @@ from calculators.llm.requests.completions_request import (
     ChatRequest,
     CompletionRequest,
 )
-from calculators.llm.requests.messages import check_images
+from calculators.llm.requests.messages import check_media
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import (
@@ -97,6 +98,8 @@ OPEN_LIMITS: Final = RequestLimits(
     best_of_limit=2**31,
     max_model_length=2**31,
     max_images=2**31,
+    max_sounds=2**31,
+    voices=None,
     max_choices=2**31,
     may_get_tools=True,
 )
@@ -164,6 +167,7 @@ def neutral_request(
             written |= {
                 "messages": tuple(checked.messages),
                 "images": checked.images,
+                "sounds": checked.sounds,
                 "tools": checked.tools,
                 "tool_servers": checked.tool_servers,
                 "template": checked.template,
@@ -189,6 +193,7 @@ def neutral_request(
         model=checked.model,
         form=checked.structured if has_prompt else None,
         sampling=frozen(sampling),
+        speech=checked.speech,
         n=checked.n,
         stream=checked.stream,
         include_usage=checked.include_usage,
@@ -243,6 +248,7 @@ def resolved_request(
         limits_itself=generation.limits_itself
         and not any(request.setter_of(name) for name in MAX_TOKENS_NAMES),
         structured=only_one(request.form, generation.structured),
+        speech=checked_speech(request.speech, limits),
     )
     if request.api is Api.COMPLETIONS:
         return CompletionRequest(
@@ -251,11 +257,12 @@ def resolved_request(
             logprobs=body.get("logprobs"),
             add_special_tokens=body.get("add_special_tokens", True),
         )
-    check_images(request.images, limits)
+    check_media(request.images, request.sounds, limits)
     return ChatRequest(
         **structs.asdict(generation),
         messages=list(request.messages),
         images=request.images,
+        sounds=request.sounds,
         tools=request.tools,
         tool_servers=request.tool_servers,
         template=request.template,

@@ -350,7 +350,7 @@ class Requests:
         generation = EngineGeneration(choices, cancel)
         first_choice = 0
         # The engine compares the images too, which this count cannot (decision 0081).
-        counts = self.prefixes is not None and not any(part.images for part in parts)
+        counts = self.prefixes is not None and not any(part.images or part.sounds for part in parts)
         prompt: bytes | None = None
         for part in parts:
             count = part.settings.num_return_sequences

@@ -16,11 +16,11 @@ import msgspec
 from calculators.images.media.image import Image
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
 from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdentity
-from calculators.llm.engine.settings import EngineSettings, GenerationSettings
+from calculators.llm.engine.settings import EngineSettings, GenerationSettings, TalkerSettings
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 8
+VERSION: Final = 9
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -41,6 +41,9 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
         input_ids: the prompt's tokens; int64, native byte order.
         text: the prompt, for pipelines that see images: they tokenize it themselves.
         images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``.
+        sounds: in the order of their tokens in ``text``; samples as
+            `calculators.speech.audio.sound` has them, at 16 kHz.
+        speech: speak the answer; None: write it only.
         group: the same number for all requests of one answer.
         client: who asks.
         param: the member of the client's request with the prompt, for errors.
@@ -54,6 +57,8 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     settings: GenerationSettings
     text: str = ""
     images: tuple[Image, ...] = ()
+    sounds: tuple[bytes, ...] = ()
+    speech: TalkerSettings | None = None
     group: int = 0
     client: ClientIdentity = UNKNOWN_CLIENT
     param: str | None = None
@@ -92,6 +97,9 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
         finish_reason: set in the last message of a sequence.
         prompt_tokens: tokens of the prompt with its images; set in the last message by pipelines
             that see images, else 0.
+        speech: the next samples of the spoken answer, as `calculators.speech.audio.sound` has them,
+            at 24 kHz. They come after all tokens, but before the finish reason.
+        speech_tokens: the frames of these samples.
     """
 
     request_id: int
@@ -100,6 +108,8 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
     logprobs: list[float] = []
     finish_reason: FinishReason | None = None
     prompt_tokens: int = 0
+    speech: bytes = b""
+    speech_tokens: int = 0
 
     def followed_by(self, after: NewTokens) -> NewTokens:
         """Join these with the next tokens of the same sequence."""
@@ -110,6 +120,8 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
             self.logprobs + after.logprobs,
             after.finish_reason,
             after.prompt_tokens,
+            self.speech + after.speech,
+            self.speech_tokens + after.speech_tokens,
         )
 
 

@@ -28,6 +28,8 @@ from calculators.llm.engine.library_config import recommended_device
 from calculators.llm.engine.messages import Add, EngineReady, FailedGeneration, Metrics, NewTokens
 from calculators.llm.engine.settings import EngineSettings
 from calculators.llm.engine.stateful_pipeline import (
+    StatefulModel,
+    StatefulOmniModel,
     StatefulPipeline,
     StatefulTextModel,
     StatefulVisionModel,
@@ -230,7 +232,11 @@ def open_pipeline(
 
     if settings.kind.batches:
         return _open_batching(settings, on_opened)
-    model = StatefulVisionModel if settings.kind.sees_images else StatefulTextModel
+    model: type[StatefulModel] = StatefulTextModel
+    if settings.kind.speaks:
+        model = StatefulOmniModel
+    elif settings.kind.sees_images:
+        model = StatefulVisionModel
     return StatefulPipeline(lambda: model(settings), wake, on_opened=on_opened)
 
 

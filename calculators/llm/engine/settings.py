@@ -74,9 +74,23 @@ class GenerationSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     adapter: str = ""
 
 
-#: The types that ``LLMCalculatorOptions`` names: for text, or for text and images; one request at a
-#: time, or continuous batching (``_CB``).
-PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB"]
+class TalkerSettings(msgspec.Struct, frozen=True, array_like=True):
+    """An answer that is spoken too.
+
+    Attributes:
+        voice: the name of one of the model's voices; "" is its own choice.
+        chunk_frames: the frames of 80 ms that are reported at a time; None is the library's choice.
+        seed: of the sound; 32 bits.
+    """
+
+    voice: str = ""
+    chunk_frames: int | None = None
+    seed: int = 0
+
+
+#: The types that ``LLMCalculatorOptions`` names: for text, for text and images, or for text, images
+#: and sound; one request at a time, or continuous batching (``_CB``).
+PipelineType = Literal["LM", "LM_CB", "VLM", "VLM_CB", "OMNI"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +100,8 @@ class PipelineKind:
     Attributes:
         batches: many requests are generated at a time (continuous batching); otherwise one is.
         sees_images: the pipeline takes text and images.
+        hears: the pipeline takes sound too, if its model does.
+        speaks: the pipeline answers with sound too.
         has_logprobs: the pipeline can report probabilities of tokens.
         has_beams: the pipeline can search with beams.
         has_adapters: the pipeline can load LoRA adapters.
@@ -96,6 +112,8 @@ class PipelineKind:
 
     batches: bool
     sees_images: bool
+    hears: bool = False
+    speaks: bool = False
     has_logprobs: bool
     has_beams: bool
     has_adapters: bool
@@ -125,6 +143,7 @@ KINDS: Final[Mapping[PipelineType, PipelineKind]] = {
     "VLM": PipelineKind(
         batches=False,
         sees_images=True,
+        hears=True,
         has_logprobs=False,
         has_beams=False,
         has_adapters=False,
@@ -140,16 +159,27 @@ KINDS: Final[Mapping[PipelineType, PipelineKind]] = {
         properties_at_top=False,
         weights="openvino_language_model",
     ),
+    "OMNI": PipelineKind(
+        batches=False,
+        sees_images=True,
+        hears=True,
+        speaks=True,
+        has_logprobs=False,
+        has_beams=False,
+        has_adapters=False,
+        properties_at_top=False,
+        weights="openvino_language_model",
+    ),
 }
 assert set(KINDS) == set(get_args(PipelineType))
 
 
 def find_type(*, sees_images: bool, batches: bool) -> PipelineType:
-    """Return the type with these capabilities."""
+    """Return the type with these capabilities, which does not speak."""
     return next(
         name
         for name, kind in KINDS.items()
-        if (kind.sees_images, kind.batches) == (sees_images, batches)
+        if (kind.sees_images, kind.batches, kind.speaks) == (sees_images, batches, False)
     )
 
 
@@ -228,6 +258,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         device: as OpenVINO names it; "" lets the engine choose.
         cache_size: GB of key-value cache; 0 grows as needed.
         plugin_config: OpenVINO properties; ``DEVICE_PROPERTIES`` holds a mapping per device.
+        hears: the model takes sound, and so does its pipeline.
     """
 
     model_path: str
@@ -244,6 +275,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     plugin_config: dict[str, PluginValue | dict[str, dict[str, PluginValue]]] = {}
     adapters: tuple[AdapterFile, ...] = ()
     draft: DraftModel | None = None
+    hears: bool = False
 
     @property
     def kind(self) -> PipelineKind:

@@ -1,7 +1,8 @@
 """`StatefulPipeline`: one request at a time, generated in a thread, as a `Pipeline`.
 
-openvino-genai has two such pipelines, ``LLMPipeline`` and ``VLMPipeline``. `StatefulTextModel` and
-`StatefulVisionModel` are their common form, which the thread calls.
+openvino-genai has three such pipelines, ``LLMPipeline``, ``VLMPipeline`` and ``OmniPipeline``.
+`StatefulTextModel`, `StatefulVisionModel` and `StatefulOmniModel` are their common form, which the
+thread calls.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -20,6 +22,7 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
+from calculators.images.media.tags import LEAST_SAMPLES
 from calculators.kit.child_process.fair_turns import ClientOrder
 from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.requests.client_identity import ClientIdentity
@@ -36,6 +39,7 @@ from calculators.llm.engine.library_config import (
     end_with_form,
     generation_config,
     image_tensor,
+    model_config,
     recommended_device,
 )
 from calculators.llm.engine.messages import (
@@ -49,12 +53,19 @@ from calculators.llm.engine.messages import (
 )
 from calculators.llm.engine.settings import NPU, EngineSettings, GenerationSettings
 from calculators.llm.grammars.grammar import Grammar
+from calculators.speech.audio.sound import BYTES_PER_SAMPLE, from_pcm16, to_pcm16
 
 #: The property that makes an NPU's plugin compute on another device.
 _EMULATION: Final = "NPUW_DEVICES"
 
-#: Called with new tokens; returns False to end the generation.
-OnTokens = Callable[[list[int]], bool]
+#: Samples of a frame of speech, the last frame of a chunk may have fewer; 24 kHz.
+_FRAME_SAMPLES: Final = 1920
+
+
+class OnTokens(Protocol):
+    """Called with new tokens, or with new speech; returns False to end the generation."""
+
+    def __call__(self, token_ids: list[int], speech: bytes = b"", /) -> bool: ...
 
 
 class GenerationEnd(NamedTuple):
@@ -84,8 +95,7 @@ class StatefulModel(ABC):
             **device_properties(self.device),
             **settings.plugin_config,
             **self._adapters.properties,
-            # By default the library would use paged attention.
-            "ATTENTION_BACKEND": "SDPA",
+            **self._attention(),
         }
         if _EMULATION not in repr(settings.plugin_config):  # at any depth
             _check_device(self.device)
@@ -95,12 +105,17 @@ class StatefulModel(ABC):
         self._model_path = settings.model_path
         self._grammars: GrammarCache | None = None
 
+    def _attention(self) -> dict[str, Any]:
+        """Return the properties that choose how attention is computed."""
+        # By default the library would use paged attention.
+        return {"ATTENTION_BACKEND": "SDPA"}
+
     @abstractmethod
     def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
         """Open the library's pipeline."""
 
     @abstractmethod
-    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
+    def _run(self, request: Add, config: Any, streamer: Any, on_tokens: OnTokens) -> Any:
         """Generate, and return the library's results."""
 
     @abstractmethod
@@ -148,7 +163,8 @@ class StatefulModel(ABC):
             model = self._pipeline.get_generation_config()
             end_with_form(config, model, self._pipeline.get_tokenizer())
         self._adapters.apply_to(config, settings.adapter)
-        results = self._run(request, config, None if is_beams else _Streamer(on_tokens))
+        streamer = None if is_beams else _Streamer(on_tokens)
+        results = self._run(request, config, streamer, on_tokens)
         reasons = [_REASONS[reason] for reason in results.finish_reasons]
         if not is_beams:
             return [GenerationEnd([], reasons[0], self._prompt_tokens(results))]
@@ -169,7 +185,7 @@ class StatefulModel(ABC):
         first_token = np.zeros(1, dtype=np.int64).tobytes()
         for adapter in (*self._adapters.names, ""):
             settings = GenerationSettings(max_new_tokens=1, ignore_eos=True, adapter=adapter)
-            self.generate(Add(0, first_token, settings, text="a"), lambda ids: True)
+            self.generate(Add(0, first_token, settings, text="a"), lambda ids, speech=b"": True)
 
 
 class StatefulTextModel(StatefulModel):
@@ -181,7 +197,7 @@ class StatefulTextModel(StatefulModel):
         tokenizer = form_tokenizer.tokenizer
         return genai.LLMPipeline(settings.model_path, tokenizer, self.device, **properties)
 
-    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
+    def _run(self, request: Add, config: Any, streamer: Any, on_tokens: OnTokens) -> Any:
         ids = np.frombuffer(request.input_ids, dtype=np.int64).reshape(1, -1)
         return self._pipeline.generate(openvino.Tensor(ids), config, streamer)
 
@@ -195,14 +211,28 @@ class StatefulVisionModel(StatefulModel):
     """``VLMPipeline``."""
 
     def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
-        with form_directory(settings.model_path) as directory:
-            return genai.VLMPipeline(directory, self.device, **properties)
+        if not settings.hears:
+            with form_directory(settings.model_path) as folder:
+                return genai.VLMPipeline(folder, self.device, **properties)
+        # The library (2026.4) refuses an encoder of sound that is linked from another directory.
+        directory = Path(settings.model_path)
+        self._weights, models = _networks(directory)
+        form_tokenizer = open_form_tokenizer(settings.model_path)
+        self._token_count = form_tokenizer.size
+        config = model_config(settings.model_path, form_tokenizer.tokenizer)
+        return genai.VLMPipeline(
+            models, form_tokenizer.tokenizer, directory, self.device, config, **properties
+        )
 
-    def _run(self, request: Add, config: Any, streamer: Any) -> Any:
-        images = [image_tensor(image) for image in request.images]
+    def _run(self, request: Add, config: Any, streamer: Any, on_tokens: OnTokens) -> Any:
+        sounds = {"audios": list(map(_sound_tensor, request.sounds))} if request.sounds else {}
         try:
             return self._pipeline.generate(
-                request.text, images=images, generation_config=config, streamer=streamer
+                request.text,
+                images=[image_tensor(image) for image in request.images],
+                generation_config=config,
+                streamer=streamer,
+                **sounds,
             )
         except Exception:
             self._forget_prompt()
@@ -221,6 +251,90 @@ class StatefulVisionModel(StatefulModel):
         _check_logprobs(settings)
         # The library returns beams as text, without their tokens.
         _check_beams(settings, "pipeline_type VLM")
+
+
+class StatefulOmniModel(StatefulVisionModel):
+    """``OmniPipeline``: a ``VLMPipeline``, and a ``Talker`` that speaks what it wrote."""
+
+    def _attention(self) -> dict[str, Any]:
+        # Only paged attention has what the talker reads of the model's inside. What is kept of
+        # earlier prompts would be missing there.
+        scheduler = genai.SchedulerConfig()
+        scheduler.enable_prefix_caching = False
+        # A prompt is read in one step, as the library does without a scheduler of ours.
+        scheduler.max_num_batched_tokens = 2**31
+        return {"ATTENTION_BACKEND": "PA", "scheduler_config": scheduler}
+
+    def _open(self, settings: EngineSettings, properties: dict[str, Any]) -> Any:
+        pipeline = super()._open(settings, properties)
+        for name in self._attention():
+            del properties[name]
+        talker = genai.Talker(settings.model_path, self.device, **properties)
+        self._omni = genai.OmniPipeline(pipeline, talker)
+        return pipeline
+
+    def _run(self, request: Add, config: Any, streamer: Any, on_tokens: OnTokens) -> Any:
+        # The library (2026.4) keeps the sounds of a request, and puts them before the prompt of
+        # the next one without sounds, of any client (tests/upstream/test_kept_sounds.py).
+        self._forget_prompt()
+        speech = genai.OmniTalkerSpeechConfig()
+        asked = request.speech
+        speech.return_audio = asked is not None
+        if asked is not None:
+            speech.speaker = asked.voice
+            speech.rng_seed = asked.seed
+            if asked.chunk_frames is not None:
+                speech.audio_chunk_frames = asked.chunk_frames
+        try:
+            return self._omni.generate(
+                request.text,
+                images=[image_tensor(image) for image in request.images],
+                audios=list(map(_sound_tensor, request.sounds)),
+                text_config=config,
+                talker_speech_config=speech,
+                streamer=streamer,
+                speech_streamer=None if asked is None else _SpeechStreamer(on_tokens),
+            )
+        finally:
+            self._forget_prompt()
+
+    def check(self, settings: GenerationSettings) -> None:
+        _check_logprobs(settings)
+        _check_beams(settings, "pipeline_type OMNI")
+
+
+class _SpeechStreamer(genai.OmniSpeechStreamerBase):  # type: ignore[misc]
+    """Passes samples on to a function, and its answer back to the library."""
+
+    def __init__(self, on_tokens: OnTokens) -> None:
+        super().__init__()
+        self._on_tokens = on_tokens
+
+    def write(self, audio_chunk: Any) -> Any:
+        goes_on = self._on_tokens([], to_pcm16(audio_chunk.data.reshape(-1)))
+        return genai.StreamingStatus.RUNNING if goes_on else genai.StreamingStatus.CANCEL
+
+    def end(self) -> None:
+        pass
+
+
+def _networks(directory: Path) -> tuple[list[Any], dict[str, Any]]:
+    """Return the networks of a model that hears, and what must live as long as they are used."""
+    weights, models = [], {}
+    for name in ("language", "text_embeddings", "vision_embeddings", "vision_embeddings_pos"):
+        file = directory / f"openvino_{name}_model.xml"
+        mapped = np.memmap(file.with_suffix(".bin"), np.uint8, "c")
+        weights.append(mapped)
+        tensor = openvino.Tensor(mapped, shared_memory=True)
+        models[name] = (file.read_text(encoding="utf-8"), tensor)
+    return weights, models
+
+
+def _sound_tensor(pcm: bytes) -> Any:
+    """Convert a sound to a tensor for the library's pipelines; float32, (samples,)."""
+    samples = from_pcm16(pcm)
+    missing = max(0, LEAST_SAMPLES - len(samples))
+    return openvino.Tensor(np.pad(samples, (0, missing)))
 
 
 def _check_device(device: str) -> None:
@@ -309,6 +423,7 @@ class _RunningGeneration:
     request_id: int
     group: int
     since: float
+    speaks: bool = False
     has_begun: bool = False
     is_reported: bool = False
     is_cancelled: bool = False
@@ -379,11 +494,11 @@ class StatefulPipeline:
 
     def _is_sign_due(self) -> bool:
         running = self._running
-        if running is None or running.has_begun:
+        if running is None or (running.has_begun and not running.speaks):
             return False
         now = self._clock()
-        # Before the first token the library reports nothing. The supervisor would take a long
-        # prompt for a hang without these signs.
+        # Before the first token, and before the first samples of speech, the library reports
+        # nothing. The supervisor would take a long prompt for a hang without these signs.
         return now - self._reported_at >= SIGN_SECONDS and now - running.since < PATIENCE
 
     def add(self, request: Add) -> None:
@@ -459,7 +574,9 @@ class StatefulPipeline:
                 queued = self._queue.next()
                 self._queue.take(queued)
                 request = queued.request
-                running = _RunningGeneration(request.request_id, request.group, self._clock())
+                running = _RunningGeneration(
+                    request.request_id, request.group, self._clock(), request.speech is not None
+                )
                 self._running = running
                 self._reported_at = running.since
             last, breakdown = self._serve(request, running)
@@ -510,9 +627,13 @@ class StatefulPipeline:
         if running.is_cancelled:
             return []
 
-        def on_tokens(token_ids: list[int]) -> bool:
+        def on_tokens(token_ids: list[int], speech: bytes = b"") -> bool:
             first = [] if running.has_begun else prompt
-            return self._queue_tokens(running, NewTokens(request_id, 0, first + token_ids))
+            frames = -(-len(speech) // (BYTES_PER_SAMPLE * _FRAME_SAMPLES))
+            gained = NewTokens(
+                request_id, 0, first + token_ids, speech=speech, speech_tokens=frames
+            )
+            return self._queue_tokens(running, gained)
 
         endings = self._model.generate(request, on_tokens)
         first = [] if running.has_begun else prompt
@@ -534,6 +655,7 @@ class StatefulPipeline:
             if running.is_cancelled:
                 return False
             running.has_begun = True
+            running.since = self._clock()
             is_first = not self._news
             self._news.append(tokens)
         if is_first:

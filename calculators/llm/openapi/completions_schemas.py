@@ -45,14 +45,30 @@ _PARTS: Final = [
     "image_url",
     "input_image",
     "input_audio",
+    "audio_url",
+    "video",
+    "video_url",
+    "input_video",
     "file",
     "input_file",
     "refusal",
 ]
 _TOKENS: Final = array(ref("TokenLogprob"))
 
+_SOUND: Final = {
+    "id": string(),
+    "data": string("In Base64."),
+    "transcript": string(),
+    "expires_at": integer("Nothing is kept: the time of the answer."),
+}
+_SPOKEN: Final = "The text as sound, if the request asks for it with `modalities`."
+
 MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
-    "AudioData": record({"data": string("In base64.")}, required=("data",)),
+    "AudioData": record(
+        {"data": string("A sound file in Base64, or its `data:` URL; its content says its form.")},
+        "Only for a model that hears.",
+        required=("data",),
+    ),
     **union(
         "ContentPart",
         TextPart=record(
@@ -67,6 +83,10 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             required=("type", "image_url"),
         ),
         AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
+        AudioUrlPart=tagged(
+            "audio_url",
+            {"audio_url": record({"url": string("A `data:` URL.")}, required=("url",))},
+        ),
         FilePart=tagged(
             "file",
             {"file": record(FILE, anyOf=HAS_FILE)},
@@ -189,10 +209,11 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                         "message": record(
                             {
                                 "role": const("assistant"),
-                                "content": string(),
+                                "content": nullable(string()),
                                 "reasoning_content": string(),
                                 "reasoning": string("The same."),
                                 "refusal": nullable(string("Of a node of the graph.")),
+                                "audio": record(_SOUND, _SPOKEN, required=tuple(_SOUND)),
                                 "tool_calls": array(one_of(ref("ToolCall"), ref("CustomToolCall"))),
                                 "function_call": record(
                                     {"name": string(), "arguments": string()},
@@ -230,6 +251,7 @@ CHAT_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
                                 "reasoning_content": string(),
                                 "reasoning": string("The same."),
                                 "refusal": string(),
+                                "audio": record(_SOUND, _SPOKEN, required=("id",)),
                                 "function_call": record(
                                     {"name": string(), "arguments": string()},
                                     "Of a request with `functions`.",

@@ -271,10 +271,10 @@ SHARED_SCHEMAS: Final[dict[str, Schema]] = {
             "completion_tokens": integer(minimum=0),
             "total_tokens": integer(minimum=0),
             "prompt_tokens_details": record(
-                {"cached_tokens": integer(minimum=0)}, required=("cached_tokens",)
+                {name: integer(minimum=0) for name in ("cached_tokens", "audio_tokens")},
             ),
             "completion_tokens_details": record(
-                {"reasoning_tokens": integer(minimum=0)}, required=("reasoning_tokens",)
+                {name: integer(minimum=0) for name in ("reasoning_tokens", "audio_tokens")},
             ),
         },
         required=("prompt_tokens", "completion_tokens", "total_tokens"),

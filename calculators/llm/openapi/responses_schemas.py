@@ -327,7 +327,7 @@ _TEXT_PART: Final = record(
 )
 _SUMMARY_PART: Final = tagged("summary_text", {"text": string()})
 #: A part of a message; a refusal is of a node of the graph.
-_PART: Final = one_of(ref("OutputTextPart"), ref("RefusalPart"))
+_PART: Final = one_of(ref("OutputTextPart"), ref("OutputAudioPart"), ref("RefusalPart"))
 
 _ACTION: Final[Members] = {
     "id": string(),
@@ -338,6 +338,9 @@ _ACTION: Final[Members] = {
 
 RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
     "OutputTextPart": _TEXT_PART,
+    "OutputAudioPart": tagged(
+        "output_audio", {"data": string("In Base64."), "transcript": string()}
+    ),
     "SummaryPart": _SUMMARY_PART,
     **union(
         "OutputItem",
@@ -424,12 +427,16 @@ RESPONSES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "input_tokens": integer(minimum=0),
             "input_tokens_details": record(
-                {"cached_tokens": integer(minimum=0), "cache_write_tokens": integer(minimum=0)},
+                {
+                    name: integer(minimum=0)
+                    for name in ("cached_tokens", "cache_write_tokens", "audio_tokens")
+                },
                 required=("cached_tokens", "cache_write_tokens"),
             ),
             "output_tokens": integer(minimum=0),
             "output_tokens_details": record(
-                {"reasoning_tokens": integer(minimum=0)}, required=("reasoning_tokens",)
+                {name: integer(minimum=0) for name in ("reasoning_tokens", "audio_tokens")},
+                required=("reasoning_tokens",),
             ),
             "total_tokens": integer(minimum=0),
         },
@@ -526,6 +533,8 @@ _EVENTS: Final[dict[str, Members]] = {
     "refusal.done": {**_TEXT_PLACE, "refusal": string()},
     "output_text.delta": {**_TEXT_PLACE, "delta": string(), **_LOGPROBS},
     "output_text.done": {**_TEXT_PLACE, "text": string(), **_LOGPROBS},
+    "audio.delta": {**_TEXT_PLACE, "delta": string("In Base64.")},
+    "audio.done": _TEXT_PLACE,
     "reasoning_summary_part.added": {**_SUMMARY_PLACE, "part": ref("SummaryPart")},
     "reasoning_summary_part.done": {**_SUMMARY_PLACE, "part": ref("SummaryPart")},
     "reasoning_summary_text.delta": {**_SUMMARY_PLACE, "delta": string()},

@@ -25,7 +25,7 @@ from calculators.llm.engine.settings import (
     SparseAttention,
     find_type,
 )
-from calculators.llm.model_files import find_model, sees_images
+from calculators.llm.model_files import find_model, hears, read_voices, sees_images, speaks
 from calculators.llm.options.adapter_options import with_adapters
 from calculators.llm.options.draft_options import draft_warnings, with_draft
 from calculators.llm.options.plugin_config import check_cache, read_plugin_config, read_weights_form
@@ -131,16 +131,21 @@ def check_stateful(options: messages.LLMCalculatorOptions, engine: EngineSetting
     if engine.kind.batches:
         return []
     pipeline_type, plugin_config = engine.pipeline_type, engine.plugin_config
+    rather = (
+        ""
+        if engine.kind.speaks
+        else (f", or use pipeline_type {pipeline_type}_CB, which device NPU does not have")
+    )
     for field, _ in options.ListFields():
         if field.name.startswith(_DRAFT):
             raise ResourceError(
                 f"{field.name}: pipeline_type {pipeline_type} does not use a draft model; leave it "
-                f"out, or use pipeline_type {pipeline_type}_CB, which device NPU does not have"
+                f"out{rather}"
             )
     if plugin_config.get("prompt_lookup"):
         raise ResourceError(
             f"plugin_config: prompt_lookup: pipeline_type {pipeline_type} does not have it; leave "
-            f"it out, or use pipeline_type {pipeline_type}_CB, which device NPU does not have"
+            f"it out{rather}"
         )
     warnings: list[str] = []
     given = [name for name in _SCHEDULER if options.HasField(name)]
@@ -149,9 +154,10 @@ def check_stateful(options: messages.LLMCalculatorOptions, engine: EngineSetting
             f"{', '.join(given)}: no effect with pipeline_type {pipeline_type}, which generates "
             "one request at a time"
         )
-    if plugin_config.get("ATTENTION_BACKEND", "SDPA") != "SDPA":
+    backend = "PA" if engine.kind.speaks else "SDPA"
+    if plugin_config.get("ATTENTION_BACKEND", backend) != backend:
         warnings.append(
-            f"plugin_config: ATTENTION_BACKEND: pipeline_type {pipeline_type} always uses SDPA"
+            f"plugin_config: ATTENTION_BACKEND: pipeline_type {pipeline_type} always uses {backend}"
         )
     return warnings
 
@@ -167,8 +173,12 @@ def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
     is_seeing = sees_images(model)
     alone = find_type(sees_images=is_seeing, batches=False)
     batching = find_type(sees_images=is_seeing, batches=True)
+    if asked == "OMNI" or (asked == "AUTO" and speaks(model)):
+        _check_omni(asked, model, device, f"{batching} or {alone}")
+        return "OMNI"
     if asked == "AUTO":
-        return alone if device == NPU else batching
+        # openvino-genai (2026.4) does not take sounds where it batches requests.
+        return alone if device == NPU or hears(model) else batching
     if asked == alone:
         return alone
     if asked == batching:
@@ -178,16 +188,28 @@ def find_pipeline_type(asked: str, model: Path, device: str) -> PipelineType:
                 f"have; use {alone} or AUTO"
             )
         return batching
-    if asked == "OMNI":
-        raise ResourceError(
-            f"pipeline_type: OMNI, which hears and speaks, is not served; this model can be "
-            f"{batching} or {alone}"
-        )
     kind = "sees images" if is_seeing else "only reads text"
     raise ResourceError(
         f"pipeline_type: {asked} does not fit: the model in models_path {kind}; use AUTO, "
         f"{batching} or {alone}"
     )
+
+
+def _check_omni(asked: str, model: Path, device: str, others: str) -> None:
+    if not speaks(model):
+        raise ResourceError(
+            "pipeline_type: OMNI needs a model that speaks: the one in models_path has no "
+            f"openvino_talker_model.xml; use AUTO, {others}"
+        )
+    if device == NPU:
+        raise ResourceError(
+            f"pipeline_type: {asked}: this model speaks, which device NPU cannot; use VLM"
+        )
+    if not read_voices(model):
+        raise ResourceError(
+            "pipeline_type: OMNI: config.json names no voices of the model "
+            "(talker_config.speaker_id); export it again"
+        )
 
 
 def read_cache_eviction(options: messages.LLMCalculatorOptions) -> CacheEviction | None:
@@ -344,6 +366,7 @@ def _engine_settings(
         cache_eviction=read_cache_eviction(options),
         sparse_attention=read_sparse_attention(options),
         plugin_config=with_npu_at_top(plugin_config, pipeline_type, options.device),
+        hears=KINDS[pipeline_type].hears and hears(path),
     )
     return settings, weights_form
 

@@ -20,7 +20,16 @@ import openvino_genai as genai
 from numpy.typing import NDArray
 
 from calculators.images.media.image import EncodedImage, Image
-from calculators.images.media.tags import check_tags, check_tokens, media_tokens, without_tags
+from calculators.images.media.tags import (
+    check_tags,
+    check_tokens,
+    media_tokens,
+    token_count,
+    window_of,
+    with_sound_tokens,
+    without_sound_tags,
+    without_tags,
+)
 from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
@@ -228,8 +237,11 @@ class PromptBuilder:
         self._sees_images = sees_images
         self._media_tokens: dict[int, str] = {}
         self._most_pixels: int | None = None
+        self._window = 0
         if sees_images:
-            self._media_tokens = media_tokens(_read_config(Path(model_path)), self._vocabulary)
+            config = _read_config(Path(model_path))
+            self._media_tokens = media_tokens(config, self._vocabulary)
+            self._window = window_of(config)
             self._most_pixels = _most_pixels(Path(model_path))
         self._max_bytes: int | None = None
         if max_tokens is not None:
@@ -329,13 +341,18 @@ class PromptBuilder:
         # The engine tokenizes the text itself, with the images in it.
         # The engine gets one text, so pieces cannot be tokenized apart: a space of no width breaks
         # special tokens that users wrote (decision 0085).
-        text = _CUT.join(pieces)
+        marked = _CUT.join(pieces)
+        counts = [token_count(samples, self._window) for samples in chat.sounds]
+        text = with_sound_tokens(marked, counts)
+        unheard = without_sound_tags(marked)
         # openvino-genai 2026.4 copies embeddings for image tags in a text before it counts them,
         # and reads memory that is not its own (decision 0021).
-        check_tags(text, len(chat.images))
-        ids = self.encode(without_tags(text), special=False, will_be_cut=chat.will_be_cut)
+        check_tags(unheard, len(chat.images))
+        ids = self.encode(without_tags(unheard), special=False, will_be_cut=chat.will_be_cut)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
-        return Prompt(ids, text, _decoded(chat.images, self._most_pixels))
+        if counts:
+            ids = self.encode(without_tags(text), special=False, will_be_cut=chat.will_be_cut)
+        return Prompt(ids, text, _decoded(chat.images, self._most_pixels), sum(counts))
 
     def render(self, chat: Chat) -> str:
         """Render the prompt of a chat; raises as the template does."""

@@ -167,14 +167,16 @@ class PromptProcess:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         images: list[EncodedImage] | None = None,
+        sounds: Sequence[int] = (),
         *,
         continues: bool = False,
         will_be_cut: bool = False,
         calls: CallSyntax | None = None,
     ) -> Coroutine[Any, Any, Prompt]:
-        """Render and tokenize a chat. ``messages`` have the tags of ``images``.
+        """Render and tokenize a chat. ``messages`` have the tags of ``images`` and ``sounds``.
 
         Args:
+            sounds: the number of samples of each.
             continues: let the prompt end with the text of the last message.
             will_be_cut: return the prompt also if it is longer than the model.
             calls: the form of calls, for a template that knows no tools.
@@ -186,10 +188,11 @@ class PromptProcess:
         message = Chat(
             *(messages, tools, template_kwargs or {}, images or [], continues, will_be_cut),
             calls,
+            sounds,
         )
         cost = pixels_of(images) * _COST_OF_PIXEL if images else 0.0
         # Images are decoded there too: decoders parse bytes from strangers (decision 0021).
-        return self._ask(message, is_long=bool(images), cost=cost)
+        return self._ask(message, is_long=bool(images or sounds), cost=cost)
 
     async def encode(
         self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False

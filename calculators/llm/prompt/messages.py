@@ -43,6 +43,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
 
     Attributes:
         images: the images of the tags in the messages, see `calculators.images.media.tags`.
+        sounds: the samples of each sound of the tags in the messages.
         continues: let the prompt end with the text of the last message.
         will_be_cut: the server cuts the prompt, so it may be longer than the model.
         calls: the form of calls, for a template that knows no tools; None: they are left out.
@@ -55,6 +56,7 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
     continues: bool = False
     will_be_cut: bool = False
     calls: CallSyntax | None = None
+    sounds: Sequence[int] = ()
 
 
 class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
@@ -114,11 +116,13 @@ class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
         input_ids: the tokens of its text, int64 in native byte order.
         text: the prompt, with the tags of its images.
         images: decoded, in the order of the tags.
+        sound_tokens: how many of the tokens stand for sounds.
     """
 
     input_ids: bytes
     text: str
     images: tuple[Image, ...] = ()
+    sound_tokens: int = 0
 
     @property
     def token_count(self) -> int:

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     BOOLEAN,
     EVERYWHERE,
-    POSITIVE,
     STRING,
     Array,
     Enumeration,
@@ -34,8 +34,8 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import const, one_of, record, ref
-from calculators.language.generation_request import StructuredOutput
+from calculators.kit.requests.schema import const, one_of, record, ref, request, string, word
+from calculators.language.generation_request import Speech, StructuredOutput
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -49,34 +49,137 @@ from calculators.llm.requests.sampling import (
 )
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, read_structured_output
 
-_MODALITIES: Final = Array({"type": "string", "not": {"const": "audio"}})
+#: Of OpenAI's ``modalities`` and ``audio``; ``chunk_frames`` is OpenVINO Model Server's
+#: (``llm/apis/openai_api_handler.cpp``). A stream has no WAV: its head would have a length that
+#: nobody knows yet.
+SPEECH_FORMATS: Final = ("wav", "pcm16")
+#: Frames of a piece of a stream; 8 seconds.
+MAX_CHUNK_FRAMES: Final = 100
+_SEED_RANGE: Final = 2**32
+_TEXT: Final = "text"
+_AUDIO: Final = "audio"
+#: Names of voices in an error.
+_SHOWN: Final = 20
+_FORM: Final = Object(
+    request(
+        {
+            "voice": string("One of the model's; by default its first."),
+            "format": word(SPEECH_FORMATS, "By default `wav`; in a stream it is `pcm16`."),
+        }
+    )
+)
 
 
-def _modalities(value: Any, path: str) -> None:
-    for i, modality in enumerate(_MODALITIES.read(value, path)):
+def _modalities(value: Any, path: str) -> list[str]:
+    modalities = Array().read(value, path)
+    for i, modality in enumerate(modalities):
         if not isinstance(modality, str):
             raise fields.wrong_type(f"{path}[{i}]", "a string", modality)
-        if modality == "audio":
-            raise fields.invalid(f"{path}[{i}]", "this model does not answer with audio")
+    return modalities
 
 
-_AUDIO: Final = Object()
+def _written(value: Any, path: str) -> None:
+    modalities = _modalities(value, path)
+    if _AUDIO in modalities:
+        place = f"{path}[{modalities.index(_AUDIO)}]"
+        raise fields.invalid(place, "sound is one of /chat/completions and /responses")
 
 
-def _audio(value: Any, path: str) -> None:
-    audio_format = _AUDIO.read(value, path).get("format")
-    if isinstance(audio_format, str) and audio_format not in ("wav", "pcm16"):
+def _audio(value: Any, path: str) -> dict[str, str]:
+    audio = _FORM.read(value, path)
+    form = audio.get("format")
+    if isinstance(form, str) and form not in SPEECH_FORMATS:
         raise fields.invalid(
-            f"{path}.format", f'{fields.describe(audio_format)} is neither "wav" nor "pcm16"'
+            f"{path}.format", f'{fields.describe(form)} is neither "wav" nor "pcm16"'
         )
+    return {
+        name: text
+        for name in ("voice", "format")
+        if (text := fields.string(audio, name, f"{path}.{name}")) is not None
+    }
+
+
+_CHUNK: Final = Integer(minimum=1, maximum=MAX_CHUNK_FRAMES)
+_FRAMES: Final = "The frames of 80 ms in a piece of a stream; OpenVINO Model Server's."
+_WORDS: Final = {"type": "array", "items": string()}
+
+#: Of the endpoints whose answers have a place for sound.
+SPEECH_MEMBERS: Final[Members] = table(
+    honoured(
+        "modalities",
+        Value(_WORDS, _modalities),
+        "With `audio` the answer is spoken too, if the model speaks; without `text` its text is "
+        "the transcript of the sound only.",
+    ),
+    honoured("audio", Value(_FORM.schema(""), _audio), "The sound of an answer that is spoken."),
+    honoured("chunk_frames", _CHUNK, _FRAMES),
+)
+#: Of the others.
+WRITTEN_MEMBERS: Final[Members] = table(
+    honoured(
+        "modalities",
+        Value(Array({"type": "string", "not": {"const": _AUDIO}}).schema(""), _written),
+    ),
+    honoured("audio", Value(Object().schema(""), _audio)),
+    honoured("chunk_frames", _CHUNK),
+)
+
+
+def read_speech(body: Mapping[str, Any], limits: RequestLimits) -> Speech | None:
+    """Return the sound that a checked body asks for; None: it asks for text only.
+
+    Raises:
+        RequestError: the model does not speak, or not so; other members cannot be combined with it.
+    """
+    modalities = body.get("modalities")
+    if modalities is None or _AUDIO not in modalities:
+        return None
+    audio = body.get("audio") or {}
+    form = audio.get("format")
+    if body.get("stream"):
+        if form == "wav":
+            raise fields.invalid("audio.format", 'a stream has "pcm16" only')
+        form = "pcm16"
+    if body.get("stop"):
+        raise fields.invalid("stop", "an answer that is spoken cannot end at a text")
+    return checked_speech(
+        Speech(
+            audio.get("voice", ""),
+            form or "wav",
+            body.get("chunk_frames"),
+            _TEXT in modalities,
+            None if body.get("seed") is None else body["seed"] % _SEED_RANGE,
+        ),
+        limits,
+        f"modalities[{modalities.index(_AUDIO)}]",
+    )
+
+
+def checked_speech(
+    speech: Speech | None, limits: RequestLimits, path: str = "modalities"
+) -> Speech | None:
+    """Return the sound of an answer, with the voice as the model names it.
+
+    Raises:
+        RequestError: the model does not speak, with ``path`` as ``param``, or has no such voice.
+    """
+    if speech is None or limits.voices is None:
+        return speech
+    if not limits.voices:
+        raise fields.invalid(path, "this model does not speak: it answers with text only")
+    voices = {name.lower(): name for name in limits.voices}
+    if speech.voice and speech.voice.lower() not in voices:
+        known = ", ".join(limits.voices[:_SHOWN])
+        raise RequestError(
+            f"audio.voice: {fields.describe(speech.voice)} is none of this model's voices: {known}",
+            param="audio.voice",
+        )
+    return speech._replace(voice=voices.get(speech.voice.lower(), ""))
 
 
 #: Members of all requests. They have no effect, but a wrong type is a mistake of the client.
 CHECKED_MEMBERS: Final[Members] = table(
-    honoured("user", STRING, "Changes nothing."),
-    honoured("modalities", Value(_MODALITIES.schema(""), _modalities)),
-    honoured("audio", Value(_AUDIO.schema(""), _audio)),
-    honoured("chunk_frames", POSITIVE),
+    honoured("user", STRING, "Changes nothing."), WRITTEN_MEMBERS
 )
 #: The options, with their descriptions in the OpenAPI document.
 STREAM_OPTIONS: Final = {
@@ -267,6 +370,7 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
         include_stop_str_in_output: leave the stop string that ended an answer in its text.
         skip_special_tokens: leave out the text of special tokens.
         structured: the form that the answer must have; None is any text.
+        speech: the answer is spoken; None: it is not.
     """
 
     model: str
@@ -281,6 +385,7 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     structured: StructuredOutput | None = None
+    speech: Speech | None = None
 
 
 def read_body(value: object, members: Members) -> dict[str, Any]:
@@ -331,4 +436,5 @@ def read_generation(
         structured=None
         if STRUCTURED_MEMBERS.keys().isdisjoint(body)
         else read_structured_output(body),
+        speech=read_speech(body, limits) if "modalities" in body else None,
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.images.media.image import ImageReference
+from calculators.images.media.image import ImageReference, SoundReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     BOOLEAN,
@@ -31,6 +31,7 @@ from calculators.language.generation_request import (
 )
 from calculators.llm.requests.checked_request import (
     GENERATING,
+    SPEECH_MEMBERS,
     TOKEN_IDS_MEMBER,
     CheckedRequest,
     read_body,
@@ -69,6 +70,7 @@ CHAT_MEMBERS: Final[Members] = table(
     TEMPLATE_MEMBERS,
     TOOL_MEMBERS,
     CHAT_LOGPROBS_MEMBERS,
+    SPEECH_MEMBERS,
     FUNCTION_MEMBERS,
     honoured(
         "messages",
@@ -128,6 +130,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     Attributes:
         messages: for the template; content may be an array of parts.
         images: the sources of the images in the messages, in their order.
+        sounds: the sounds in the messages, in their order.
         tools: the tools that may be called.
         template: further variables of the template.
         logprobs: the answer has the log-probability of each token.
@@ -144,6 +147,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     logprobs: bool = False
     parallel_tool_calls: bool = True
     images: tuple[ImageReference, ...] = ()
+    sounds: tuple[SoundReference, ...] = ()
     tool_servers: tuple[ToolServer, ...] = ()
     shows_thinking: bool = True
     custom_tools: tuple[dict[str, Any], ...] = ()
@@ -172,7 +176,7 @@ def parse_chat_request(
             tools = read_client_tools(body, limits, takes_servers=False, longest_name=CHAT_NAME)
             custom = tuple(each for each in body.get("tools") or () if each.get("type") == "custom")
     messages = _read_messages(body.get("messages"), limits)
-    images = _images_of(messages, limits)
+    media = _media_of(messages, limits)
     is_excluded = "reasoning" in body and fields.boolean(
         body["reasoning"], "exclude", "reasoning.exclude"
     )
@@ -183,7 +187,8 @@ def parse_chat_request(
         messages=messages,
         template=NO_ARGUMENTS if _TEMPLATE_NAMES.isdisjoint(body) else _template_of(body),
         logprobs=generation.settings.logprobs,
-        images=images,
+        images=tuple(media.images),
+        sounds=tuple(media.sounds),
         custom_tools=custom,
         has_functions=has_functions,
         shows_thinking=body.get("include_reasoning", True) and not is_excluded,
@@ -213,19 +218,18 @@ def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]
     return normalise_messages(value)
 
 
-def _images_of(messages: list[dict[str, Any]], limits: RequestLimits) -> tuple[ImageReference, ...]:
-    """Return the images of messages that have been checked; refuse what the model cannot read."""
-    media: MediaCheck | None = None
+def _media_of(messages: list[dict[str, Any]], limits: RequestLimits) -> MediaCheck:
+    """Return the media of messages that have been checked; refuse what the model cannot read."""
+    media = MediaCheck(limits)
     for i, message in enumerate(messages):
         content = message["content"]
         for j, part in enumerate(content if isinstance(content, list) else ()):
-            media = media or MediaCheck(limits)
             path = f"messages[{i}].content[{j}]"
             if part["type"] == "image_url":
                 media.image(path, part["image_url"]["url"], "image_url.url")
             elif part["type"] == "input_audio":
-                media.audio(path)
-    return () if media is None else tuple(media.images)
+                media.sound(path, part["input_audio"]["data"], "input_audio.data")
+    return media
 
 
 _PROMPT_TEXT: Final = string(minLength=1)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.images.media.image import ImageReference
+from calculators.images.media.image import ImageReference, SoundReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.fields import invalid, missing, wrong_type
 from calculators.kit.requests.members import check_object, check_spelling, leave_out_type
@@ -27,12 +27,13 @@ class MediaCheck:
     """Gathers the media of one request.
 
     Attributes:
-        images: in the order of the messages.
+        images, sounds: in the order of the messages.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
-        self._limit = limits.max_images
+        self._limits = limits
         self.images: list[ImageReference] = []
+        self.sounds: list[SoundReference] = []
 
     def image(self, path: str, url: str, member: str) -> None:
         """Add an image.
@@ -46,33 +47,45 @@ class MediaCheck:
             RequestError: the model reads no images, or not as many.
         """
         self.images.append(ImageReference(url, f"{path}.{member}"))
-        _check_count(len(self.images), self._limit, path)
+        _check_count(len(self.images), self._limits.max_images, path, "images")
 
-    def audio(self, path: str) -> None:
-        """Refuse audio.
+    def sound(self, path: str, data: str, member: str) -> None:
+        """Add a sound.
+
+        Args:
+            path: of the part, such as ``messages[0].content[1]``.
+            data: the file in Base64, or a ``data:`` URL.
+            member: path of the data inside the part, such as ``input_audio.data``.
 
         Raises:
-            RequestError: always; no model reads audio yet.
+            RequestError: the model does not hear, or not as many.
         """
-        raise fields.invalid(path, "this model does not read audio")
+        self.sounds.append(SoundReference(data, f"{path}.{member}"))
+        _check_count(len(self.sounds), self._limits.max_sounds, path, "sounds")
 
 
-def check_images(images: Sequence[ImageReference], limits: RequestLimits) -> None:
-    """Refuse images that the model does not read, or more than it reads.
+def check_media(
+    images: Sequence[ImageReference], sounds: Sequence[SoundReference], limits: RequestLimits
+) -> None:
+    """Refuse images and sounds that the model does not take, or more than it takes.
 
     Raises:
         RequestError: with the part of the first one as ``param``.
     """
-    for count, image in enumerate(images, 1):
-        place = image.param
-        _check_count(count, limits.max_images, place[: place.rfind("]") + 1] or place)
+    for kind, most, places in (
+        ("images", limits.max_images, [image.param for image in images]),
+        ("sounds", limits.max_sounds, [sound.param for sound in sounds]),
+    ):
+        for count, place in enumerate(places, 1):
+            _check_count(count, most, place[: place.rfind("]") + 1] or place, kind)
 
 
-def _check_count(count: int, limit: int, path: str) -> None:
+def _check_count(count: int, limit: int, path: str, kind: str) -> None:
     if not limit:
-        raise fields.invalid(path, "this model does not read images")
+        why = "read images" if kind == "images" else "hear: it takes no sound"
+        raise fields.invalid(path, f"this model does not {why}")
     if count > limit:
-        raise fields.invalid(path, f"only {limit} images are allowed")
+        raise fields.invalid(path, f"only {limit} {kind} are allowed")
 
 
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.IGNORECASE)
@@ -340,13 +353,33 @@ def _part(part: object, path: str) -> dict[str, Any] | None:
         case "input_audio":
             required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
             return part
+        case "audio_url":
+            # vLLM's form, of which the files that are in the request itself are read.
+            place = f"{path}.audio_url.url"
+            url = required_string(_inner(part, "audio_url", path), "url", f"{path}.audio_url")
+            if not url.lstrip()[:5].lower() == "data:":
+                raise invalid(place, "sounds are not fetched; send the data: URL of a file")
+            return {"type": "input_audio", "input_audio": {"data": url}}
         case str():
-            known = ("text", "image_url", "input_audio", "file", "refusal")
+            refuse_video(kind, path)
+            known = ("text", "image_url", "input_audio", "audio_url", "file", "refusal")
             why = "is no type of parts that are read"
             leave_out_type(kind, known, path, why, noun="type of parts")
             return None
         case _:
             raise wrong_type(f"{path}.type", "a string", kind)
+
+
+def refuse_video(kind: str | None, path: str) -> None:
+    """Refuse a part of a type that other servers have for videos.
+
+    Left out like other parts, it would leave an answer about something else.
+
+    Raises:
+        RequestError: it is one.
+    """
+    if kind in ("video_url", "input_video", "video"):
+        raise invalid(path, "videos are not read; send pictures of it")
 
 
 def image_url(part: Mapping[str, Any], path: str) -> str:

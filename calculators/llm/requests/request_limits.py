@@ -27,6 +27,9 @@ class RequestLimits:
         max_messages: messages in a chat request.
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 for a model that reads only text.
+        max_sounds: sounds in a chat request; 0 for a model that does not hear.
+        voices: the voices that can answer; none for a model that does not speak, and None where
+            they are not known.
         has_logprobs: the engine reports log-probabilities.
         has_beams: the engine has beam search.
         may_get_tools: a node may add tools, so a choice need not be among the client's.
@@ -44,6 +47,8 @@ class RequestLimits:
     max_messages: int = 4096
     max_prompts: int = 64
     max_images: int = 0
+    max_sounds: int = 0
+    voices: tuple[str, ...] | None = ()
     has_logprobs: bool = True
     has_beams: bool = True
     may_get_tools: bool = False

@@ -9,7 +9,11 @@ take turns. No file makes another one's client wait for more than a slice of eac
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
+import re
+from collections.abc import Sequence
 from random import SystemRandom
 from typing import Any, Final
 
@@ -46,8 +50,26 @@ _COST_OF_BYTE: Final = 1e-8
 _MOST_FORGOTTEN: Final = 3
 
 
+#: Sounds in a request, with the ones of earlier messages.
+MAX_SOUNDS: Final = 16
+#: Seconds of all sounds of a request.
+MAX_SOUND_SECONDS: Final = 600
+#: Samples per second that language models take.
+HEARD_RATE: Final = 16_000
+#: Base64 above this is decoded in a thread.
+_LONG_CHARACTERS: Final = 256 * 1024
+_DATA_URL: Final = re.compile(r"\s*data:[^,]{0,200};base64,", re.IGNORECASE)
+_SPACE: Final = b" \t\r\n"
+
+
 class SoundReader:
-    """The process, and the files that are open."""
+    """The process, and the files that are open.
+
+    Attributes:
+        most_sounds: of a request to a language model.
+    """
+
+    most_sounds = MAX_SOUNDS
 
     def __init__(self, name: str) -> None:
         """``name``: the served model's name, for messages."""
@@ -214,3 +236,66 @@ class OpenSound:
                 detail="the file cannot be read as sound",
             )
         return answer
+
+
+# Sounds in requests to language models ------------------------------------------------------------
+
+
+async def read_sounds(reader: SoundReader, sounds: Sequence[tuple[str, str]]) -> list[bytes]:
+    """Return the samples of each sound, as `calculators.speech.audio.sound` has them, at 16 kHz.
+
+    Args:
+        sounds: files in Base64, maybe as ``data:`` URLs, each with the request's member that has
+            it.
+
+    Raises:
+        RequestError: one is not Base64, not sound, or empty; together they are too long; too many
+            files wait, or the process is down.
+    """
+    heard: list[bytes] = []
+    most = MAX_SOUND_SECONDS * HEARD_RATE * BYTES_PER_SAMPLE
+    for data, param in sounds:
+        if len(data) > _LONG_CHARACTERS:
+            content = await asyncio.to_thread(_decoded, data, param)
+        else:
+            content = _decoded(data, param)
+        heard.append(await _read(reader, content, param))
+        if not heard[-1]:
+            raise _wrong(param, "there is no sound in it")
+        if sum(map(len, heard)) > most:
+            raise _wrong(
+                param,
+                f"the sounds of one request may be {MAX_SOUND_SECONDS} seconds long together",
+            )
+    return heard
+
+
+def _decoded(data: str, param: str) -> bytes:
+    url = _DATA_URL.match(data)
+    text = data[url.end() :] if url else data
+    try:
+        content = base64.b64decode(
+            text.encode("ascii", "replace").translate(None, _SPACE), validate=True
+        )
+    except (binascii.Error, ValueError):
+        raise _wrong(param, "the data is not Base64") from None
+    if not content:
+        raise _wrong(param, "there is no data")
+    return content
+
+
+async def _read(reader: SoundReader, content: bytes, param: str) -> bytes:
+    file = await reader.open(
+        content, sample_rate=HEARD_RATE, max_seconds=MAX_SOUND_SECONDS, param=param
+    )
+    pieces: list[memoryview] = []
+    try:
+        while not file.is_at_end:
+            pieces.append(await file.read())
+    finally:
+        await file.close()
+    return b"".join(pieces)
+
+
+def _wrong(param: str, reason: str) -> RequestError:
+    return RequestError(f"{param}: {reason}", param=param)

@@ -28,6 +28,16 @@ test("text and reasoning grow apart", () => {
   expect([answer.reasoning, answer.text]).toEqual(["Let me see.", "Yes."])
 })
 
+test("the pieces of a sound are joined, and its transcript is the text of answers for ears", () => {
+  const spoken = told(
+    [1, delta({ content: "Hi", audio: { transcript: "Hi" } })],
+    [2, delta({ audio: { data: "AAAA" } })],
+    [3, delta({ audio: { data: "BBBB" } })],
+  )
+  expect([spoken.text, spoken.sound]).toEqual(["Hi", "AAAABBBB"])
+  expect(told([1, delta({ audio: { transcript: "Hi" } })]).text).toBe("Hi")
+})
+
 test("the pieces of tool calls are joined by their index", () => {
   const answer = told(
     [1, delta({ tool_calls: [{ index: 0, id: "a", function: { name: "add", arguments: "" } }] })],

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest"
 import { newAnswer } from "../../src/playground/chat/answer"
+import { soundAddress } from "../../src/playground/chat/pictures"
 import {
   chatBody,
   NO_SETTINGS,
@@ -41,6 +42,24 @@ test("pictures stand before the words", () => {
       ],
     },
   ])
+})
+
+test("a sound is a part of its own kind", () => {
+  const url = "data:audio/wav;base64,UklGRg=="
+  const turn: Turn = { role: "user", text: "", pictures: [url] }
+  expect(chatBody("m", [turn], NO_SETTINGS, {}).messages).toEqual([
+    { role: "user", content: [{ type: "input_audio", input_audio: { data: url } }] },
+  ])
+})
+
+test("samples are played as a file, and a file as it is", async () => {
+  expect(soundAddress("UklGRgAA")).toBe("data:audio/wav;base64,UklGRgAA")
+  const address = soundAddress("AQACAA==")
+  const file = new DataView(await (await fetch(address)).arrayBuffer())
+  expect([file.byteLength, file.getUint32(24, true), file.getUint32(40, true)]).toEqual([
+    48, 24_000, 4,
+  ])
+  expect(file.getInt16(46, true)).toBe(2)
 })
 
 test("calls that a person has answered go back with their ids", () => {

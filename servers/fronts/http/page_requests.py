@@ -97,7 +97,7 @@ _TEXTS: Final = frozenset({"css", "html", "js", "txt"})
 #: becomes HTML or a script's address without one of the three named policies.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "font-src 'self'; connect-src 'self'; worker-src 'self'; media-src 'self' blob:; "
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; media-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types svelte-trusted-html dompurify graphrt"
 )

@@ -167,7 +167,7 @@ def test_a_node_may_have_a_cache_directory_of_its_own() -> None:
         ('reasoning_parser: "x"', ["reasoning_parser: ", "qwen3"]),
         ("pipeline_type: VLM", ["pipeline_type: ", "VLM", "LM_CB"]),
         ("pipeline_type: VLM_CB", ["pipeline_type: "]),
-        ("pipeline_type: OMNI", ["pipeline_type: "]),
+        ("pipeline_type: OMNI", ["pipeline_type: ", "openvino_talker_model.xml", "LM_CB"]),
         ('pipeline_type: LM_CB device: "NPU"', ["pipeline_type: ", "NPU"]),
         ("draft_cache_size: 1", ["draft_cache_size: ", "draft_models_path"]),
         ('draft_device: "CPU"', ["draft_device: "]),

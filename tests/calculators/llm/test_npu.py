@@ -103,7 +103,7 @@ def test_the_limit_applies_to_vision_models() -> None:
     model = StatefulVisionModel(settings)
     told: list[int] = []
 
-    def take(ids: list[int]) -> bool:
+    def take(ids: list[int], speech: bytes = b"") -> bool:
         told.extend(ids)
         return True
 

@@ -63,7 +63,6 @@ NO_EFFECT = """
 NOT_SERVED = {
     "--stateful true": "keep no state",
     "--low_latency_transformation true": "keep no state",
-    "--pipeline_type OMNI": "OMNI is not served by this version",
 }
 #: Flags that choose what the program does, and the words of graphrt that do it.
 MODES = {

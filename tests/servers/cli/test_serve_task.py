@@ -101,7 +101,7 @@ def test_a_graph_that_is_there_is_served_as_it_is(site: Path) -> None:
     [
         ("--pipeline_type invalid", "argument --pipeline_type: 'invalid' is not known."),
         ("--pipeline_type LM_BC", "Did you mean `LM_CB`?"),
-        ("--pipeline_type OMNI", "OMNI is not served by this version; served: AUTO, LM_CB, LM, V"),
+        ("--pipeline_type OMINI", "Did you mean `OMNI`?"),
         ("--max_num_seqs 0", "a number from 1 on is needed: '0'"),
         ("--max_num_batched_tokens many", "a number from 1 on is needed: 'many'"),
         ("--cache_size -1", "a number from 0 on is needed: '-1'"),

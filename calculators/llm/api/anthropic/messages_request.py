@@ -49,6 +49,7 @@ from calculators.llm.requests.messages import (
     check_anything_is_left,
     decoded_text,
     document_text,
+    refuse_video,
     required_string,
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -268,6 +269,7 @@ class _MessagesInput:
         return parts
 
     def _leave_out(self, kind: str, path: str, *known: str) -> None:
+        refuse_video(kind, path)
         leave_out_type(kind, known, path, _supported(known))
         self.left_out.append(path)
 

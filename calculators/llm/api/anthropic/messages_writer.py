@@ -139,6 +139,9 @@ class MessagesAnswerWriter:
             more = ()
         return "".join(map(_written, [*steps, BlockOpened(block), *more, BlockClosed(block)]))
 
+    def speak(self, index: int, pcm: bytes) -> str:
+        return ""
+
     def refuse(self, index: int, refused: Refused) -> str:
         """Keep the refusal for the event of `end`."""
         self._refused = refused

@@ -28,6 +28,7 @@ from calculators.language.events import (
     Refused,
     ToolCall,
 )
+from calculators.language.generation_request import Speech
 from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
@@ -35,6 +36,7 @@ from calculators.llm.answers.response import (
     EventFrame,
     MadeCall,
     ResponseHead,
+    SpokenBase64,
     characters_started,
     chat_logprobs_json,
     completion_logprobs_json,
@@ -116,6 +118,9 @@ class ChunkWriter(ABC):
     def tool(self, item: ToolCalled | ToolRan) -> str:
         return ""  # a client would run the call itself
 
+    def speak(self, index: int, pcm: bytes) -> str:
+        return ""
+
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         closing = self._frame.closing if self.details is None else self._detailed(index)
         if self.verbose is not None:
@@ -150,7 +155,16 @@ class ChatAnswerWriter(ChunkWriter):
     call's deltas: id and name first, with empty arguments.
     """
 
-    __slots__ = ("_calls", "_custom", "_forms", "_has_functions", "_shows_reasoning", "_spoken")
+    __slots__ = (
+        "_calls",
+        "_custom",
+        "_forms",
+        "_has_functions",
+        "_shows_reasoning",
+        "_sounds",
+        "_speech",
+        "_spoken",
+    )
 
     chunk = "chat.completion.chunk"
     before = ',"delta":{'
@@ -169,12 +183,14 @@ class ChatAnswerWriter(ChunkWriter):
         shows_reasoning: bool = True,
         forms: Mapping[str, ClientCallForm] = NO_FORMS,
         has_functions: bool = False,
+        speech: Speech | None = None,
     ) -> None:
         """
         Args:
             forms: how the client sees calls of other tools than functions, by their names.
             has_functions: the client offers ``functions``, the predecessor of tools. The first
                 call of a choice is its ``function_call``; there is no place for further ones.
+            speech: the sound that the client asks for.
         """
         super().__init__(
             head,
@@ -191,13 +207,16 @@ class ChatAnswerWriter(ChunkWriter):
         #: The number of calls begun, by choice.
         self._calls = [0] * n
         self._shows_reasoning = shows_reasoning
+        self._speech = speech
+        #: The sounds that grow, by choice.
+        self._sounds: dict[int, SpokenBase64] = {}
         #: The choices with output.
         self._spoken: set[int] = set()
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         """Return the body. Without content, it has an empty string."""
         written = ",".join(
-            f'{{"index":{index},"message":{self._message(choice)},"logprobs":'
+            f'{{"index":{index},"message":{self._message(index, choice)},"logprobs":'
             f"{'null' if choice.logprobs is None else chat_logprobs_json(choice.logprobs)}"
             f',"finish_reason":"{self._reason(choice.finish_reason)}"'
             f"{self._token_ids(index, choice)}}}"
@@ -245,7 +264,23 @@ class ChatAnswerWriter(ChunkWriter):
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         ended = self._end_custom(index) if index in self._custom else ""
+        if (sound := self._sounds.pop(index, None)) is not None:
+            rest = sound.rest()
+            data = f',"data":"{rest}"' if rest else ""
+            members = f'{self._sound_id(index)}{data},"expires_at":{self._head.created}'
+            ended += self._event(index, f'"audio":{{{members}}}')
         return ended + super().finish(index, reason, stop_string)
+
+    def speak(self, index: int, pcm: bytes) -> str:
+        sound = self._sounds.setdefault(index, SpokenBase64())
+        data = sound.add(pcm)
+        if not data:
+            return ""
+        return self._event(index, f'"audio":{{{self._sound_id(index)},"data":"{data}"}}')
+
+    def _sound_id(self, index: int) -> str:
+        """Return the member ``id`` of a choice's sound."""
+        return f'"id":"audio_{self._head.id.rpartition("-")[2]}{index}"'
 
     def _reason(self, reason: FinishReason) -> str:
         if self._has_functions and reason is FinishReason.TOOL_CALLS:
@@ -263,6 +298,10 @@ class ChatAnswerWriter(ChunkWriter):
 
     def _delta(self, index: int, event: OutputEvent) -> str:
         match event:
+            case Content(text) if self._speech is not None:
+                quoted = quote(text)
+                content = f'"content":{quoted},' if self._speech.has_text else ""
+                return f'{content}"audio":{{{self._sound_id(index)},"transcript":{quoted}}}'
             case Content(text):
                 return '"content":' + quote(text)
             case Reasoning(text):
@@ -304,7 +343,7 @@ class ChatAnswerWriter(ChunkWriter):
             case Arguments(text):
                 return f'"function_call":{{"arguments":{quote(text)}}}'
 
-    def _message(self, choice: AnswerChoice) -> str:
+    def _message(self, index: int, choice: AnswerChoice) -> str:
         thought = quote(choice.reasoning) if choice.reasoning and self._shows_reasoning else ""
         reasoning = f',"reasoning_content":{thought},"reasoning":{thought}' if thought else ""
         calls = ",".join(map(self._call, choice.tool_calls))
@@ -316,9 +355,17 @@ class ChatAnswerWriter(ChunkWriter):
         refused = choice.refusal
         is_shown = refused is not None and refused.text and not choice.events
         refusal = quote(refused.text) if refused is not None and is_shown else "null"
+        content, audio = quote(choice.content), ""
+        if choice.sound is not None and self._speech is not None:
+            audio = (
+                f',"audio":{{{self._sound_id(index)},"data":"'
+                f'{choice.sound.whole(self._speech.format)}","expires_at":{self._head.created}'
+                f',"transcript":{content}}}'
+            )
+            content = content if self._speech.has_text else "null"
         return (
-            f'{{"role":"assistant","content":{quote(choice.content)}{reasoning}'
-            f',"refusal":{refusal}{called}}}'
+            f'{{"role":"assistant","content":{content}{reasoning}'
+            f',"refusal":{refusal}{audio}{called}}}'
         )
 
     def _call(self, call: MadeCall) -> str:
@@ -351,6 +398,7 @@ def chat_writer(begun: Begun) -> ChatAnswerWriter:
         shows_reasoning=request.shows_thinking,
         forms=call_forms(request.echo.get("tools", ())) if request.echo else NO_FORMS,
         has_functions="functions" in request.echo,
+        speech=request.speech,
     )
 
 

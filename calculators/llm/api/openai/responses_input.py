@@ -24,6 +24,7 @@ from calculators.llm.requests.messages import (
     check_arguments,
     file_text,
     image_url,
+    refuse_video,
     required_string,
 )
 from calculators.llm.requests.request_limits import RequestLimits
@@ -308,9 +309,10 @@ class _ResponsesInput:
                     raise fields.missing(f"{path}.input_audio")
                 data = required_string(audio, "data", f"{path}.input_audio")
                 form = fields.string(audio, "format", f"{path}.input_audio.format") or "wav"
-                self._media.audio(path)
+                self._media.sound(path, data, "input_audio.data")
                 return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
             case _:
+                refuse_video(kind, path)
                 why = "is no type of parts that are read"
                 leave_out_type(kind, PART_TYPES, path, why, noun="type of parts")
                 self.left_out.append(path)

@@ -112,7 +112,7 @@ def new_id(prefix: str) -> str:
 class ResponseItem:
     """A block with its id."""
 
-    __slots__ = ("block", "form", "id", "is_sealed", "logprobs", "sources", "tools")
+    __slots__ = ("block", "form", "id", "is_sealed", "logprobs", "sound", "sources", "tools")
 
     def __init__(
         self,
@@ -137,6 +137,8 @@ class ResponseItem:
         self.id = new_id(_CALL_PREFIXES[self.form.kind] if is_call else _PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
+        #: The part with the sound of a text, or "", and whether it replaces the text's own part.
+        self.sound: tuple[str, bool] = "", False
         #: The tools that a server offers.
         self.tools: Sequence[Mapping[str, Any]] = ()
 
@@ -164,7 +166,7 @@ class ResponseItem:
                 sealed = f',"encrypted_content":{quote(seal(text))}' if self.is_sealed else ""
                 return f'{head},"type":"reasoning","summary":[{summary_part(text)}]{sealed}}}'
             case BlockKind.CONTENT:
-                parts = "" if status == "in_progress" else self.text_part()
+                parts = "" if status == "in_progress" else self._parts()
                 return f'{head},"type":"message","role":"assistant","content":[{parts}]}}'
             case BlockKind.REFUSAL:
                 parts = "" if status == "in_progress" else refusal_part(text)
@@ -178,6 +180,12 @@ class ResponseItem:
         """Return the one part of a message that is complete."""
         text = self.block.text
         return text_part(text, self.logprobs, citations(text, self.sources))
+
+    def _parts(self) -> str:
+        sound, is_alone = self.sound
+        if not sound:
+            return self.text_part()
+        return sound if is_alone else f"{self.text_part()},{sound}"
 
     def _call(self, arguments: str) -> str:
         """Return the members of a call that the client runs."""
@@ -234,6 +242,11 @@ def summary_part(text: str) -> str:
 def refusal_part(text: str) -> str:
     """Return the one part of a refusal."""
     return f'{{"type":"refusal","refusal":{quote(text)}}}'
+
+
+def audio_part(data: str, transcript: str) -> str:
+    """Return the part of a message with its sound, in Base64."""
+    return f'{{"type":"output_audio","data":"{data}","transcript":{quote(transcript)}}}'
 
 
 def text_part(
@@ -381,10 +394,14 @@ class ResponsesObject:
 def _usage(usage: Usage | None) -> str:
     if usage is None:
         return "null"
+    heard, spoken = (
+        "" if count is None else f',"audio_tokens":{count}'
+        for count in (usage.heard_tokens, usage.spoken_tokens)
+    )
     return (
         f'{{"input_tokens":{usage.prompt_tokens}'
         f',"input_tokens_details":{{"cached_tokens":{usage.cached_tokens or 0}'
-        f',"cache_write_tokens":0}},"output_tokens":{usage.completion_tokens}'
-        f',"output_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens or 0}}}'
+        f',"cache_write_tokens":0{heard}}},"output_tokens":{usage.completion_tokens}'
+        f',"output_tokens_details":{{"reasoning_tokens":{usage.reasoning_tokens or 0}{spoken}}}'
         f',"total_tokens":{usage.prompt_tokens + usage.completion_tokens}}}'
     )

@@ -29,6 +29,7 @@ from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.requests.checked_request import (
     GENERATING,
+    SPEECH_MEMBERS,
     STREAM_OPTIONS,
     read_body,
     read_generation,
@@ -64,6 +65,7 @@ RESPONSES_MEMBERS: Final[Members] = table(
     TEMPLATE_MEMBERS,
     TOOL_MEMBERS,
     CHAT_LOGPROBS_MEMBERS,
+    SPEECH_MEMBERS,
     honoured("n", N, "There is one answer.", maximum=1),
     honoured(
         "input",
@@ -198,6 +200,7 @@ def parse_responses_request(
         template=_read_template(body),
         logprobs=settings.logprobs,
         images=tuple(media.images),
+        sounds=tuple(media.sounds),
         echo=_read_echo(body, settings, tools, more),
     )
 

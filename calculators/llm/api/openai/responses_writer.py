@@ -20,7 +20,7 @@ from calculators.language.delta import (
     Verbose,
 )
 from calculators.language.events import Content, OutputEvent, Refused
-from calculators.language.generation_request import Source, ToolServer
+from calculators.language.generation_request import Source, Speech, ToolServer
 from calculators.llm.answers.blocks import (
     BlockClosed,
     BlockDelta,
@@ -35,6 +35,7 @@ from calculators.llm.answers.response import (
     DONE,
     AnswerChoice,
     AnswerDetails,
+    SpokenBase64,
     answering_model,
     logprob_items_json,
     quote,
@@ -42,6 +43,7 @@ from calculators.llm.answers.response import (
 from calculators.llm.api.openai.responses_object import (
     ResponseItem,
     ResponsesObject,
+    audio_part,
     citations,
     refusal_part,
     summary_part,
@@ -88,7 +90,9 @@ class ResponsesAnswerWriter:
         "_reason",
         "_sequence",
         "_servers",
+        "_sound",
         "_sources",
+        "_speech",
         "details",
         "wants_logprobs",
     )
@@ -103,6 +107,7 @@ class ResponsesAnswerWriter:
         servers: Sequence[ToolServer] = (),
         sources: Sequence[Source] = (),
         seals_reasoning: bool = False,
+        speech: Speech | None = None,
     ) -> None:
         """Make the writer.
 
@@ -111,6 +116,7 @@ class ResponsesAnswerWriter:
             servers: those whose tools the answer lists.
             sources: passages that the text may cite.
             seals_reasoning: reasoning has the opaque text that a client may send back.
+            speech: the sound that the client asks for.
         """
         tools: Sequence[Mapping[str, Any]] = request.echo.get("tools", ())
         self._forms = call_forms(tools) if tools else NO_FORMS
@@ -131,6 +137,9 @@ class ResponsesAnswerWriter:
         #: The calls that this server runs now, by their ids.
         self._calls: dict[str, ResponseItem] = {}
         self._servers = servers
+        self._speech = speech
+        #: The sound of the message that grows.
+        self._sound: SpokenBase64 | None = None
         #: Log-probabilities of tokens whose text has not been sent.
         self._logprobs: list[TokenLogprob] = []
         self._reason = FinishReason.STOP
@@ -158,6 +167,8 @@ class ResponsesAnswerWriter:
         for item in items:
             if item.block.kind is BlockKind.CONTENT:
                 item.logprobs = choice.logprobs or []
+        if choice.sound is not None:
+            self._give_sound(items, choice.sound)
         is_cut = items[-1].block.is_cut(choice.finish_reason)
         written = [item.json("completed") for item in items[:-1]]
         written.append(items[-1].json("incomplete" if is_cut else "completed"))
@@ -232,6 +243,35 @@ class ResponsesAnswerWriter:
         ended = self._event(f"response.mcp_call.{word}", _place(call))
         return ended + self._close(call, is_cut=False)
 
+    def _give_sound(self, items: Sequence[ResponseItem], sound: SpokenBase64) -> None:
+        """Put the sound of an answer into its last message."""
+        messages = [item for item in items if item.block.kind is BlockKind.CONTENT]
+        if messages and self._speech is not None:
+            last = messages[-1]
+            part = audio_part(sound.whole(self._speech.format), last.block.text)
+            last.sound = part, not self._speech.has_text
+
+    def speak(self, index: int, pcm: bytes) -> str:
+        opened = ""
+        if self._item is None or self._item.block.kind is not BlockKind.CONTENT:
+            opened = "".join(map(self._write, self._blocks.begin_content()))
+        assert self._item is not None
+        self._sound = self._sound or SpokenBase64()
+        return opened + self._more_sound(self._item, self._sound.keep(pcm))
+
+    def _more_sound(self, item: ResponseItem, data: str) -> str:
+        more = f'{_place(item)},"content_index":1,"delta":"{data}"'
+        return self._event("response.audio.delta", more) if data else ""
+
+    def _end_sound(self, item: ResponseItem) -> str:
+        """Return the last events of a message's sound, which becomes a part of the item."""
+        sound, self._sound = self._sound, None
+        if sound is None:
+            return ""
+        rest = self._more_sound(item, sound.rest())
+        self._give_sound([item], sound)
+        return rest + self._event("response.audio.done", f'{_place(item)},"content_index":1')
+
     def refuse(self, index: int, refused: Refused) -> str:
         if self._has_output:
             return ""
@@ -282,7 +322,10 @@ class ResponsesAnswerWriter:
             case BlockClosed(_, is_cut):
                 assert self._item is not None
                 item, self._item = self._item, None
-                return self._end_text(item) + self._close(item, is_cut=is_cut)
+                ended = self._end_text(item)
+                if item.block.kind is BlockKind.CONTENT:
+                    ended += self._end_sound(item)
+                return ended + self._close(item, is_cut=is_cut)
 
     def _open(self, item: ResponseItem) -> str:
         added = self._event(
@@ -439,4 +482,5 @@ def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
         servers=request.tool_servers,
         sources=begun.sources,
         seals_reasoning=SEALED_REASONING in (request.sampling.get("include") or ()),
+        speech=request.speech,
     )

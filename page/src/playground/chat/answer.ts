@@ -25,6 +25,8 @@ export interface Answer {
   text: string
   reasoning: string
   refusal: string
+  /** The text as sound: 16-bit samples at 24 kHz, or a WAV file, in Base64; "" without one. */
+  sound: string
   tools: ToolCall[]
   tokens: Token[]
   finish: string
@@ -57,6 +59,7 @@ interface Delta {
   reasoning_content?: string | null
   reasoning?: string | null
   refusal?: string | null
+  audio?: { data?: string; transcript?: string } | null
   tool_calls?: {
     index?: number
     id?: string
@@ -69,6 +72,7 @@ export function newAnswer(now: number): Answer {
     text: "",
     reasoning: "",
     refusal: "",
+    sound: "",
     tools: [],
     tokens: [],
     finish: "",
@@ -95,9 +99,11 @@ export function withChunk(answer: Answer, chunk: Chunk, now: number): Answer {
   const answerTokens = chunk.usage?.completion_tokens ?? answer.answerTokens
   const entries = choice?.logprobs?.content ?? []
   return {
-    text: answer.text + (delta.content ?? ""),
+    // Answers for ears only have their text beside the sound.
+    text: answer.text + (delta.content || (delta.audio?.transcript ?? "")),
     reasoning: answer.reasoning + reasoning,
     refusal: answer.refusal + (delta.refusal ?? ""),
+    sound: answer.sound + (delta.audio?.data ?? ""),
     tools: withCalls(answer.tools, delta.tool_calls ?? []),
     tokens: entries.length ? [...answer.tokens, ...entries.map(tokenFrom)] : answer.tokens,
     finish: choice?.finish_reason ?? answer.finish,

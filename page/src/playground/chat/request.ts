@@ -1,7 +1,11 @@
 import type { Schema } from "../members"
 import type { Answer, ToolCall } from "./answer"
+import { isSound } from "./pictures"
 
-/** A turn of a conversation. A person's has text and pictures (data: addresses), a tool's an answer. */
+/**
+ * A turn of a conversation. A person's has text, and pictures or sounds (data: addresses), a tool's
+ * an answer.
+ */
 export type Turn =
   | { role: "user"; text: string; pictures: string[] }
   | { role: "assistant"; answer: Answer; error: string }
@@ -73,7 +77,11 @@ function messageFrom(turn: Turn): Record<string, unknown>[] {
   }
   if (turn.role === "user") {
     if (!turn.pictures.length) return [{ role: "user", content: turn.text }]
-    const pictures = turn.pictures.map((url) => ({ type: "image_url", image_url: { url } }))
+    const pictures = turn.pictures.map((url) =>
+      isSound(url)
+        ? { type: "input_audio", input_audio: { data: url } }
+        : { type: "image_url", image_url: { url } },
+    )
     const text = turn.text ? [{ type: "text", text: turn.text }] : []
     return [{ role: "user", content: [...pictures, ...text] }]
   }

@@ -49,7 +49,9 @@ def text_of(path: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
-@pytest.mark.parametrize("kind", ["video", "container_upload", "web_search_result", "cache_point"])
+@pytest.mark.parametrize(
+    "kind", ["hologram", "container_upload", "web_search_result", "cache_point"]
+)
 def test_parts_of_unknown_types_are_left_out_and_named(
     path: str, kind: str, record: RequestRecord
 ) -> None:
@@ -65,16 +67,25 @@ def test_parts_of_unknown_types_are_left_out_and_named(
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
+@pytest.mark.parametrize("kind", ["video", "video_url", "input_video"])
+def test_a_video_is_refused_and_not_left_out(path: str, kind: str) -> None:
+    said = conversation(path, [text_of(path, "What is it?"), {"type": kind}])
+    with pytest.raises(RequestError, match="videos are not read") as raised:
+        messages_of(path, **said)
+    assert str(raised.value.param).endswith("[0].content[1]")
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
 def test_a_conversation_of_which_nothing_is_left_is_refused(path: str) -> None:
     with pytest.raises(RequestError, match="nothing else is said") as raised:
-        messages_of(path, **conversation(path, [{"type": "video"}]))
+        messages_of(path, **conversation(path, [{"type": "hologram"}]))
     assert raised.value.param is not None
     assert raised.value.param.endswith("[0].content[0].type")
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, RESPONSES])
 def test_a_last_question_of_unknown_parts_is_an_empty_one(path: str) -> None:
-    said = conversation(path, "a", "b", [{"type": "video"}])
+    said = conversation(path, "a", "b", [{"type": "hologram"}])
     assert [each["content"] for each in messages_of(path, **said)] == ["a", "b", ""]
 
 

@@ -19,7 +19,6 @@ _CANCELLED: Final = "a client that has gone is the calculator's business"
 _NULL: Final = "null is absent"
 _INCLUSIVE: Final = "the limit may be reached"
 _N: Final = "n needs no best_of"
-_MODEL_SIDE: Final = "a model that answers with audio, or hears, is not built yet"
 _ALL: Final = "top_k 0 is all tokens, as in llama.cpp, Hugging Face and OpenVINO GenAI"
 _SEED: Final = "OpenAI's seeds have 64 bits and a sign"
 _INTEGER: Final = "1.0 is an integer in JSON Schema, which describes the members"
@@ -40,8 +39,6 @@ EXCEPTIONS: Final = {
     "MessagesWithOnlyRole": "a hostile case of its own: content must be there, if only as null",
     "ChoiceNotInProvidedList": "a tool that is not there is an error, not an empty list",
     "parseChatTemplateKwargsInvalidArray": "refused at once; there, later in the same request",
-    "ParsingAudioVoiceAndFormatWav": _MODEL_SIDE,
-    "ParsingInputAudioContentPartInChatCompletions": _MODEL_SIDE,
     "derived:chat/completions:stream_options.include_usage is not a boolean#2": _NULL,
     "derived:completions:stream_options.include_usage is not a boolean#2": _NULL,
     "derived:http:stream field is not a boolean#4": _NULL,
@@ -49,7 +46,6 @@ EXCEPTIONS: Final = {
     "derived:responses:stream_options is not supported in Responses API.#2": _NULL,
     "derived:responses:best_of exceeds limit provided in graph config: 20": _INCLUSIVE,
     "ParsingResponsesNUnaryIsAccepted": "a response is one answer: a second has no place in it",
-    "ParsingModalitiesWorksForResponsesEndpoint": _MODEL_SIDE,
     "derived:completions:n value cannot be greater than best_of": _N,
     "derived:chat/completions:n value cannot be greater than best_of#2": _N,
     "derived:chat/completions:max_tokens exceeds limit provided in graph config: 10": _INCLUSIVE,

@@ -55,9 +55,10 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
     given = case.get("limits") or {}
     requires = case.get("requires") or {}
     given = {**(requires.get("graph_options") or {}), **given}
-    # Cases of the request handler alone know no model; whether the model sees is checked later
-    # there.
-    sees = case["level"] == "handler" or "VLM" in str(requires.get("servable"))
+    # Cases of the request handler alone know no model; whether the model sees, hears or speaks is
+    # checked later there.
+    is_any = case["level"] == "handler"
+    sees = is_any or "VLM" in str(requires.get("servable"))
     mode: DecodingMode = "standard"
     if "draft_models_path" in given:
         mode = "speculative"
@@ -68,6 +69,8 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
         max_tokens_limit=given.get("max_tokens_limit"),
         best_of_limit=given.get("best_of_limit") or 20,
         max_images=16 if sees else 0,
+        max_sounds=16 if is_any else 0,
+        voices=None if is_any else (),
     )
 
 

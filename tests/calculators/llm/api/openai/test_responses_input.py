@@ -162,7 +162,7 @@ def test_a_result_may_be_parts() -> None:
         (
             [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}],
             "input[0].content[0]",
-            "does not read audio",
+            "does not hear",
         ),
         ([{"type": "item_reference", "id": "msg_1"}], "input[0].type", "item_reference"),
         ([USER, {"type": "functoin_call"}], "input[1].type", 'Did you mean "function_call"'),

@@ -43,7 +43,7 @@ CONCATENATED = (
 
 def why_not(case: dict[str, Any]) -> str | None:
     if case.get("is_omni"):
-        return "audio is refused by name: no served model hears"
+        return "the tokens of sounds are written into the prompt, and are not in the messages"
     if case["id"].partition("#")[0].endswith(CONCATENATED):
         return "texts follow each other without a line end, as in other servers"
     return ELSEWHERE.get(case.get("processor", ""))
