@@ -25,13 +25,7 @@ from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.pattern import described
-from calculators.llm.parsers.registry import (
-    MADE,
-    NO_PARSER,
-    UnknownParser,
-    reasoning_parser,
-    tool_parser,
-)
+from calculators.llm.parsers.registry import MADE, NO_PARSER, UnknownParser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import PromptReady
 from calculators.llm.requests.model_defaults import read_generation_defaults
@@ -231,12 +225,8 @@ def _parsers(options: NodeOptions, prompts: PromptReady, name: str) -> OutputPar
     log.info("%s: tool parser %s, reasoning parser %s", name, tool, reasoning)
     if prompts.made is not None and MADE in (tool, reasoning):
         log.info("%s: made of its chat template: %s", name, described(prompts.made))
-    unnamed = {NO_PARSER: None, MADE: prompts.made}
     try:
-        return OutputParsers(
-            unnamed[tool] if tool in unnamed else tool_parser(tool),
-            unnamed[reasoning] if reasoning in unnamed else reasoning_parser(reasoning),
-        )
+        return OutputParsers.named(tool, reasoning, prompts.made)
     except UnknownParser as error:
         raise ResourceError(str(error)) from None
 

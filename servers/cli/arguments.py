@@ -452,10 +452,10 @@ def _add_parse_output_later(command: CommandParser) -> None:
     command.add_argument(
         "--jsonl",
         action="store_true",
-        help="standard input is JSON lines, each an answer: model_output, and maybe family (else"
-        " the parsers of this command), tools_schemas (as --tools), rendered_prompt and"
-        " finish_reason; prints a line for each, with an error where one is wrong, which makes the"
-        " exit code 1",
+        help="standard input is JSON lines, each an answer: model_output, and maybe family or"
+        " template (else the parsers of this command), tools_schemas (as --tools),"
+        " rendered_prompt and finish_reason; prints a line for each, with an error where one is"
+        " wrong, which makes the exit code 1",
     )
 
 

@@ -23,13 +23,12 @@ from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
 from calculators.llm.parsers.registry import (
     UnknownParser,
     parser_problem,
-    reasoning_parser,
     reasoning_parser_names,
-    tool_parser,
     tool_parser_names,
 )
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.tools import read_tools
+from graphrt_base.errors import GraphError
 from servers.cli.messages import CommandFailed, JsonLines, json_lines_output
 
 
@@ -52,10 +51,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def _parsers(tool: str, reasoning: str) -> OutputParsers:
     try:
-        return OutputParsers(
-            tool=None if tool in ("", "none") else tool_parser(tool),
-            reasoning=None if reasoning in ("", "none") else reasoning_parser(reasoning),
-        )
+        return OutputParsers.named(tool, reasoning)
     except UnknownParser as error:
         raise CommandFailed(str(error), status=2) from error
 
@@ -95,12 +91,30 @@ def _parsers_of(args: argparse.Namespace) -> Callable[[str], OutputParsers]:
         if family not in tools and family not in thoughts:
             names = dict.fromkeys((*tools, *thoughts))
             raise UnknownParser(f'"family": {parser_problem(family, [*names])}')
-        return OutputParsers(
-            tool_parser(family) if family in tools else None,
-            reasoning_parser(family) if family in thoughts else None,
+        return OutputParsers.named(
+            family if family in tools else "", family if family in thoughts else ""
         )
 
     return parsers
+
+
+@lru_cache(maxsize=256)
+def _parsers_of_template(source: str) -> OutputParsers:
+    """Return the parsers that a chat template asks for, as a server chooses them.
+
+    Raises:
+        _WrongLine: it cannot be used.
+    """
+    # Imported here: names of families need no templates.
+    from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
+    from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
+
+    try:
+        chats = ChatRenderer(ChatTemplate.of_source(source))
+    except GraphError as error:
+        raise _WrongLine(f'"template": {error}') from None
+    found = chats.analysis
+    return OutputParsers.named(chats.tool_parser, found.reasoning_parser or "", found.made)
 
 
 def _answer(line: bytes) -> dict[str, Any]:
@@ -117,7 +131,7 @@ def _answer(line: bytes) -> dict[str, Any]:
         raise _WrongLine("expected an object")
     if not isinstance(answer.get("model_output"), str):
         raise _WrongLine('"model_output": expected a string')
-    for name in ("family", "rendered_prompt", "finish_reason"):
+    for name in ("family", "template", "rendered_prompt", "finish_reason"):
         if not isinstance(answer.get(name), str | None):
             raise _WrongLine(f'"{name}": expected a string')
     tools = answer.get("tools_schemas")
@@ -129,8 +143,9 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 
 def _parsed(answer: dict[str, Any], parsers: Callable[[str], OutputParsers]) -> dict[str, Any]:
-    tools = answer.get("tools_schemas")
-    stream = parsers(answer.get("family") or "").start(
+    tools, template = answer.get("tools_schemas"), answer.get("template")
+    own = _parsers_of_template(template) if template else parsers(answer.get("family") or "")
+    stream = own.start(
         tools={} if tools is None else tools or None, prompt=answer.get("rendered_prompt") or ""
     )
     message = _message([*stream.feed(answer["model_output"]), *stream.finish()])

@@ -11,7 +11,14 @@ from calculators.llm.parsers.answer_reader import AnswerReader, merged
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import OutputParser
 from calculators.llm.parsers.pattern import atoms, marks
-from calculators.llm.parsers.registry import MADE, ReasoningForm, ToolForm
+from calculators.llm.parsers.registry import (
+    MADE,
+    NO_PARSER,
+    ReasoningForm,
+    ToolForm,
+    reasoning_parser,
+    tool_parser,
+)
 
 
 class AnswerParser(Protocol):
@@ -39,6 +46,19 @@ class OutputParsers:
     def calls(self) -> CallSyntax | None:
         """The form of calls, for those who write them."""
         return None if self.tool is None else self.tool.calls
+
+    @classmethod
+    def named(cls, tool: str, reasoning: str, made: AnswerFamily | None = None) -> OutputParsers:
+        """Return the forms of two names; "" and `NO_PARSER` are none, `MADE` is ``made``.
+
+        Raises:
+            UnknownParser: there is no such form, or the package that offers it is broken.
+        """
+        own = {"": None, NO_PARSER: None, MADE: made}
+        return cls(
+            own[tool] if tool in own else tool_parser(tool),
+            own[reasoning] if reasoning in own else reasoning_parser(reasoning),
+        )
 
     @property
     def made(self) -> AnswerFamily | None:

@@ -200,6 +200,23 @@ def test_wrong_usage() -> None:
 # Answers as lines ---------------------------------------------------------------------------------
 
 
+def test_a_line_may_have_a_template_in_place_of_a_family() -> None:
+    template = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "<<use {{ c.function.name }}>>{% for k, v in c.function.arguments.items() %}"
+        "<<with {{ k }}>>{{ v }}<</with>>{% endfor %}<</use>>{% endfor %}{% endfor %}"
+    )
+    written = "<<use f>><<with a>>1<</with>><</use>>"
+    code, got = answers(
+        {"template": template, "model_output": written},
+        {"template": "{% if %}", "model_output": written},
+    )
+    assert code == 1
+    (call,) = got[0]["tool_calls"]
+    assert (call["name"], call["arguments"]) == ("f", '{"a":1}')
+    assert got[1]["error"].startswith('line 2: "template": ')
+
+
 def test_each_line_has_a_family_of_its_own() -> None:
     schemas = {"f": {"type": "object", "properties": {"a": {"type": "string"}}}}
     code, got = answers(

@@ -69,15 +69,15 @@ CONVERSATION_WITH_RESULT: Final[Sequence[Mapping[str, Any]]] = (
 _CHATS: Final = ([USER], [SYSTEM, USER])
 
 
-def knows_tools(template: ChatTemplate, *, other_names: bool = False) -> bool:
-    """True if the template shows the tools of a request. One that refuses every probe may.
+def shows_tools(template: ChatTemplate, *, other_names: bool = False) -> bool | None:
+    """Return True if the template shows the tools of a request; None if it refuses every probe.
 
     ``other_names``: give them under the names of `tool_variables` too.
     """
     tool = {"type": "function", "function": {**TOOL["function"], "name": NEEDLE}}
     variables = tool_variables([tool]) if other_names else {}
     prompts = [prompt for chat in _CHATS if (prompt := _render(template, chat, [tool], variables))]
-    return not prompts or any(NEEDLE in prompt for prompt in prompts)
+    return any(NEEDLE in prompt for prompt in prompts) if prompts else None
 
 
 def needs_whole_tools(template: ChatTemplate) -> bool:
@@ -365,7 +365,8 @@ def analyze(
         )
     else:
         found = _with_reasoning(found, calls.calls, chats, declared, source)
-    return _probed(Probe(template), found, source, calls.shown is not None)
+    as_text = None if calls.shown is None else calls.shown.as_text
+    return _probed(Probe(template), found, source, as_text)
 
 
 def _with_reasoning(
@@ -426,13 +427,25 @@ def _without_reasoning(calls: CallSyntax, end: str) -> CallSyntax:
     return calls
 
 
+#: Arguments in these notations are no JSON text.
+_WRITTEN_OUT: Final = ("{args}", "{python}", "{gemma}", "{tree}")
+
+
 def _probed(
-    probe: Probe, found: TemplateAnalysis, source: str, shows_calls: bool
+    probe: Probe, found: TemplateAnalysis, source: str, as_text: bool | None
 ) -> TemplateAnalysis:
-    supports = (found.tool_parser is not None or shows_calls) and not probe.dumps_messages
+    """Add what the template wants back.
+
+    ``as_text``: it has shown calls with arguments that are texts; None: it has shown none.
+    """
+    supports = (found.tool_parser is not None or as_text is not None) and not probe.dumps_messages
     # A template that takes both gets objects, which are never quoted twice. OpenVINO Model Server
     # gives text to templates that it does not know.
     takes_objects = probe.takes_objects and (found.tool_parser is not None or not probe.takes_text)
+    family = found.made if found.tool_parser == MADE else FAMILIES.get(found.tool_parser or "")
+    form = family.calls if family is not None else None
+    if as_text is not None and form is not None:
+        takes_objects |= not as_text and any(each in form.call for each in _WRITTEN_OUT)
     found = replace(
         found,
         supports_tool_calls=supports,

@@ -25,9 +25,9 @@ from calculators.llm.parsers.registry import MADE, NO_PARSER, tool_parser
 from calculators.llm.prompt.chat_template.analysis import (
     TemplateAnalysis,
     analyze,
-    knows_tools,
     needs_whole_tools,
     shows_system_message,
+    shows_tools,
     whole_tool,
 )
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -75,11 +75,10 @@ class ChatRenderer:
         template.of_parts = self._roles.of_parts
         self._unseen = UnseenParts(template)
         self.analysis = analyze(template, vocabulary=vocabulary, architecture=architecture)
-        self.knows_tools = knows_tools(template)
-        self._names_tools_otherwise = not self.knows_tools and knows_tools(
-            template, other_names=True
-        )
-        self.knows_tools |= self._names_tools_otherwise
+        shows = shows_tools(template)
+        self._names_tools_otherwise = not shows and bool(shows_tools(template, other_names=True))
+        # One that refuses every probe may show them.
+        self.knows_tools = shows is not False or self._names_tools_otherwise
         self.tool_parser = self.analysis.tool_parser or ""
         self._needs_whole_tools = self.knows_tools and needs_whole_tools(template)
         self._takes_system = False
@@ -122,8 +121,9 @@ class ChatRenderer:
             if not writes_tools or calls is None:
                 if not self.analysis.takes_many_calls:
                     messages = one_call_a_turn(messages)
-                names = tools if self._names_tools_otherwise else None
-                variables = {**tool_variables(names), **arguments} if names else arguments
+                variables = arguments
+                if self._names_tools_otherwise:
+                    variables = {**tool_variables(tools or ()), **arguments}
                 return self._template.render(messages, tools=tools, template_kwargs=variables)
             writer = WrittenTools(calls, takes_system=self._takes_system)
             written = writer.messages(messages, tools)

@@ -482,13 +482,16 @@ def _misses_begin(family: AnswerFamily, shown: ShownCalls) -> bool:
 
 #: So many renderings of one conversation are tried for a form; the shortest form counts.
 _TRIED: Final = 6
+_CDATA: Final = "<![CDATA["
 
 
 def _made(chats: ProbeChats, tried: Sequence[ShownCalls]) -> FoundCalls | None:
     """Make a form from the rendered calls; None if no reader finds the calls by one."""
+    source = chats.template.files.main.text
     found: list[tuple[int, int, FoundCalls]] = []
     for shown in tried[:_TRIED]:
         for made in made_calls(_calls_alone(chats, shown), CALLS[: shown.count]):
+            made = replace(made, has_cdata=bool(made.argument) and _CDATA in source)
             if _left(AnswerFamily(name=MADE, calls=made), shown) is not None:
                 size = len(made.call) + sum(map(len, made.section))
                 found.append((-shown.count, size, FoundCalls(MADE, made, "its rendering", shown)))
