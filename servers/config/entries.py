@@ -248,6 +248,7 @@ class GraphEntry:
         tensor_names: the clients' names of inputs and outputs, by stream, where they differ from
             the stream's.
         refusal: why the graph cannot be served; "" if it can.
+        needs_models: it is not loaded while a model of its sessions is not; else requests fail.
         residence: when the graph is in memory. Not compared: a change of it needs no reload.
         scale: its replicas on a cluster. Not compared: on one machine it has no effect.
     """
@@ -260,6 +261,7 @@ class GraphEntry:
     python_path: tuple[Path, ...] = ()
     tensor_names: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
+    needs_models: bool = False
     residence: LoadPolicy = field(default_factory=LoadPolicy, compare=False)
     scale: Scale = field(default_factory=Scale, compare=False)
 

@@ -758,6 +758,7 @@ class _Reading:
                 graph.text,
                 tensor_names=graph.tensor_names,
                 refusal=refusal,
+                needs_models=True,
             )
         return found
 

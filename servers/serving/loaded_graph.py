@@ -170,7 +170,7 @@ async def load_graph(
     sources = models or DirectoryModels(entry.directory)
     try:
         placed = await place_models(plan, sources, resource_settings)
-        known = await find_model_tensors(plan, placed)
+        known = await find_model_tensors(plan, placed, needs_models=entry.needs_models)
         interface = GraphInterface(entry.name, plan, known, entry.tensor_names)
         parameters = SideParameters(plan, resources.side_packets)
         parameters.check(takes_http=interface.takes_http)

@@ -58,11 +58,16 @@ class ModelTensors:
     outputs: Mapping[str, TensorType] = field(default_factory=dict)
 
 
-async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> ModelTensors:
+async def find_model_tensors(
+    plan: ValidatedGraph, models: ModelProvider, *, needs_models: bool = False
+) -> ModelTensors:
     """Return the types that the models of inference nodes declare, also through nodes that take
     tensors apart or gather them.
 
     A model that cannot be loaded is left out with a warning; requests fail with the reason.
+
+    Args:
+        needs_models: raise the error of such a model instead.
 
     Raises:
         GraphError: what goes to a model never fits it (FAILED_PRECONDITION).
@@ -90,6 +95,9 @@ async def find_model_tensors(plan: ValidatedGraph, models: ModelProvider) -> Mod
                 model,
             )
         except GraphError as error:
+            if needs_models:
+                text = f"node {quoted(node.name)}: {error}"
+                raise GraphError(text, code=Code.FAILED_PRECONDITION) from error
             _log.warning("the tensors of node %s stay unknown: %s", node.name, error)
             continue
         for stream, kind in _types(node.inputs.tags(), node.inputs.names, read, model.inputs):

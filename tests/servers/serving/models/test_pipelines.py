@@ -224,3 +224,30 @@ def test_a_changed_pipeline_takes_the_place_of_the_former(tmp_path: Path) -> Non
         assert "p" not in [entry.name for entry in repository.servables()]
 
     serving(tmp_path, scenario)
+
+
+def test_a_pipeline_waits_for_the_version_that_it_names(tmp_path: Path) -> None:
+    write(tmp_path, pipeline("p", node("add", ("request", "x"), version=2)))
+
+    async def scenario(repository: ModelRepository, step: Step) -> None:
+        ((_, state, _, reason),) = status(repository, "p")
+        assert (state, reason) == (
+            "LOADING",
+            'node "add": The model "add" has no version "2"; it has 1',
+        )
+        save(add_model(2, [1, 2]), tmp_path / "add" / "2" / "model.xml")
+        assert await step()
+        await step()
+        assert await answer(repository, "p", ONES) == {"y": [[3, 3]]}
+
+    serving(tmp_path, scenario)
+
+
+def test_a_tensor_that_the_model_does_not_have_is_an_error_of_loading(tmp_path: Path) -> None:
+    wrong = node("add", ("request", "x"), inputs=[{"Z": source("request", "x")}])
+    write(tmp_path, pipeline("p", wrong))
+
+    async def scenario(repository: ModelRepository, step: Step) -> None:
+        assert 'it has no input "Z"' in status(repository, "p")[0][3]
+
+    serving(tmp_path, scenario)
