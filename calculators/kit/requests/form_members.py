@@ -85,13 +85,18 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
                 text for text in texts if text.strip().lower() not in {*NOTHING, "false"}
             ]
         elif "array" in kinds:
-            items = _kinds(schema.get("items", {}))
-            body.setdefault(plain, []).extend(_value(text, items) for text in texts)
+            items = schema.get("items", {})
+            values = [_value_or_nothing(text, items) for text in texts]
+            if texts and values != [None]:
+                body.setdefault(plain, []).extend(values)
         else:
-            text = _single(name, texts)
-            is_word = "enum" in schema and text.strip() in NOTHING
-            body[plain] = None if is_word else _value(text, kinds)
+            body[plain] = _value_or_nothing(_single(name, texts), schema)
     return body
+
+
+def _value_or_nothing(text: str, schema: Schema) -> Any:
+    is_word = "enum" in schema and text.strip() in NOTHING
+    return None if is_word else _value(text, _kinds(schema))
 
 
 def _single(name: str, texts: list[str]) -> str:

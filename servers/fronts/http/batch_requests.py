@@ -85,7 +85,7 @@ async def receive_upload(
         raise HttpError(400, "the body is empty; it must be a form")
     form = await parser.form()
     if parser.filename is None:
-        text = "the form needs a file, with a filename, in its field `file`"
+        text = "the form needs a file, with a filename and content, in its field `file`"
         raise HttpError(400, text, param="file")
     return form, parser.filename
 

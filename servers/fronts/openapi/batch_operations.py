@@ -73,7 +73,7 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "FileUpload": record(
         {
-            "file": string("The requests, one per line.", format="binary"),
+            "file": string("The requests, one per line.", format="binary", minLength=1),
             "purpose": word((INPUT_PURPOSE, *DOCUMENT_PURPOSES)),
             "expires_after[anchor]": const(ANCHOR),
             "expires_after[seconds]": integer(

@@ -23,7 +23,7 @@ from calculators.kit.requests.members import (
     table,
 )
 from calculators.kit.requests.schema import number as number_schema
-from calculators.kit.requests.schema import one_of, string
+from calculators.kit.requests.schema import one_of, string, word
 
 KNOWN: Final = table(
     honoured("model", STRING, is_required=True),
@@ -36,6 +36,7 @@ KNOWN: Final = table(
     honoured("alphas", Object()),
     honoured("either", Value(one_of(string(), number_schema()))),
     honoured("only_false", BOOLEAN, const=False),
+    honoured("words", Array(word(("json", "text")))),
     ignored("changes nothing", "user"),
     refused("is not supported", "logprobs"),
 )
@@ -61,6 +62,8 @@ def read(**fields: list[str]) -> dict[str, Any]:
         ({"either": ["1"]}, {"either": "1"}),
         ({"only_false": ["false"]}, {"only_false": False}),
         ({"format": ["null"]}, {}),
+        ({"words": ["null"]}, {}),
+        ({"words": ["json", "text"]}, {"words": ["json", "text"]}),
         ({"format": [""]}, {}),
         ({"user": ["me"], "logprobs": ["false"]}, {}),
     ],
