@@ -169,8 +169,8 @@ def test_properties_are_merged_into_the_plugin_config(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tool_parser": "hermes"}, '--tool_parser: "hermes" is not known. Did you mean "hermes3"'),
-        ({"reasoning_parser": "x"}, '--reasoning_parser: "x" is not known. Known are: qwen3, '),
+        ({"tool_parser": "herms"}, '--tool_parser: "herms" is not known. Did you mean "hermes"'),
+        ({"reasoning_parser": "x"}, '--reasoning_parser: "x" is not known. Known are: hermes, '),
         ({"plugin_config": "{"}, "--plugin_config: not JSON: "),
         ({"plugin_config": "[1]"}, "--plugin_config: must be a JSON object"),
         ({"plugin_config": '{"A": [1]}'}, 'the value of "A" must be a string'),
