@@ -42,7 +42,7 @@ from bench.machine import (
 from calculators.llm.engine.constrained_decoding import CompileProbe, DetokenizerFiles
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import form_grammar
-from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import AnswerForm, Grammar
 from calculators.llm.grammars.notation import written_calls
 from calculators.llm.parsers.families import FAMILIES, CallSyntax
@@ -234,6 +234,7 @@ def parsers(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 _TOOLS: Final = ROOT / "tests" / "calculators" / "llm" / "grammars" / "corpora" / "agents.jsonl.gz"
 
+_HERMES: Final = CallSyntax(call="<tool_call>\n{object}\n</tool_call>")
 _SCHEMAS: Final[dict[str, Any]] = {
     "string": {"type": "string"},
     "maxLength 1000": {"type": "string", "maxLength": 1000},
@@ -275,15 +276,14 @@ def probe_of(tokens: list[bytes] | None) -> CompileProbe:
 
 def forms() -> Iterator[tuple[str, Format]]:
     """Yield the forms with their names."""
-    tools = [json.loads(line) for line in gzip.decompress(_TOOLS.read_bytes()).splitlines()]
-    tags = [
-        formats.tag(f'{{"t{i}": ', formats.json_schema(tool["schema"], ""), "}")
-        for i, tool in enumerate(tools)
-    ]
-    for tool, tag in zip(tools, tags, strict=True):
-        yield tool["id"], tag
-    yield f"all {len(tags)} tools", formats.tags(tags, "\n")
-    yield f"all {len(tags)} tools, backwards", formats.tags(tags[::-1], "\n")
+    lines = gzip.decompress(_TOOLS.read_bytes()).splitlines()
+    tools = [Tool(f"t{i}", json.loads(line)["schema"], "") for i, line in enumerate(lines)]
+    for tool, line in zip(tools, lines, strict=True):
+        yield json.loads(line)["id"], formats.calls(_HERMES, [tool], only_one=True)
+    for name in READERS:
+        form = tool_parser(name).calls
+        assert form is not None
+        yield f"all {len(tools)} tools, {name}", formats.calls(form, tools)
     for name, schema in _SCHEMAS.items():
         yield name, formats.json_schema(schema, "")
 

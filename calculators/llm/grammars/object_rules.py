@@ -44,7 +44,7 @@ MAX_COUNTING: Final = 20_000
 #: Patterns of names whose common names have schemas of their own.
 _MAX_COMMON: Final = 3
 #: Names of members that no schema names, where no quotes are around names.
-_FREE_NAMES: Final = "^[A-Za-z_][A-Za-z0-9_]{0,31}$"
+_FREE_NAMES: Final = "^[A-Za-z_][A-Za-z0-9_]*$"
 _SPEAKING: Final = (
     "additionalProperties",
     "unevaluatedProperties",

@@ -114,6 +114,11 @@ class RawStrings:
         """
         strings = Strings(parts, leave_out)
         place = parts[0].place if parts else ""
+        has_counts = strings.low > 0 or strings.high is not None
+        if has_counts and len(strings.nodes) == 1 and not strings.refused:
+            node = strings.nodes[0][0]
+            if isinstance(node, Repeat) and isinstance(node.item, CharClass):
+                return self._counted(strings.low, strings.high, node.item.ranges)
         if strings.nodes or strings.refused:
             try:
                 return self.of_automaton(strings.language(leave_out))
@@ -121,7 +126,7 @@ class RawStrings:
                 raise NoValueError(place, "no string is valid") from None
             except TooComplex as error:
                 raise SchemaError(place, str(error)) from None
-        if strings.low or strings.high is not None:
+        if has_counts:
             return self._counted(strings.low, strings.high)
         return self._framed(text_until(self._rules, self._special, self._stop), self._rest)
 
@@ -134,16 +139,23 @@ class RawStrings:
         made = self._rules.add_automaton(without(automaton, self._stop))
         return self._framed(made, self._pad + self._stop + self._rest)
 
-    def _counted(self, low: int, high: int | None) -> str:
+    def _counted(self, low: int, high: int | None, letters: Ranges = _NO_MARK) -> str:
         # Letters are counted one by one, so none may begin the mark.
-        letters = common(_NO_MARK, all_but(((ord(self._stop[0]),) * 2,)))
+        letters = common(letters, all_but(((ord(self._stop[0]),) * 2,)))
         end = self._stop
-        if self._pad and low:
-            # The parser leaves out the pad, which would be counted as a letter.
-            letters = common(letters, all_but(((ord(self._pad[0]),) * 2,)))
+        pad = ord(self._pad[0]) if self._pad else LAST + 1
+        if any(first <= pad <= last for first, last in letters):
+            # The parser leaves out the pad, which counts as a letter here.
+            if not low or high is None or low < high:
+                low += low > 0
+            else:
+                letters = common(letters, all_but(((pad, pad),)))
+                end = self._pad + end
+        else:
             end = self._pad + end
-        node = Concatenation((Repeat(CharClass(letters), low, high), text_node(end)))
-        return self._framed(self._rules.add_expression(node), self._rest)
+        # One letter ends what is counted: rules of longer ends cost as much again.
+        node = Concatenation((Repeat(CharClass(letters), low, high), text_node(end[0])))
+        return self._framed(self._rules.add_expression(node), end[1:] + self._rest)
 
     def _framed(self, rule: str, after: str) -> str:
         parts = (literal(self._begin) if self._begin else "", rule, literal(after) if after else "")
