@@ -77,28 +77,6 @@ def tag(begin: str, content: Format, *end: str) -> Format:
     return {"type": "tag", "begin": begin, "content": content, "end": [*end]}
 
 
-def tags(elements: Sequence[Format], separator: str, *, only_one: bool = False) -> Format:
-    """One of some tags; then more of them, if not ``only_one``."""
-    return {
-        "type": "tags_with_separator",
-        "tags": list(elements),
-        "separator": separator,
-        "at_least_one": True,
-        "stop_after_first": only_one,
-    }
-
-
-def triggered(elements: Sequence[Format], trigger: str, *, only_one: bool = False) -> Format:
-    """Any text; at the trigger, with which each of the tags begins, one of them follows."""
-    return {
-        "type": "triggered_tags",
-        "triggers": [trigger],
-        "tags": list(elements),
-        "at_least_one": False,
-        "stop_after_first": only_one,
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool that may be called.

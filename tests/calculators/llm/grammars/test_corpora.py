@@ -83,7 +83,11 @@ def test_tools_share_their_rules_in_any_order() -> None:
         for i, case in enumerate(corpus("agents"))
     ]
     for tools in (every, every[::-1]):
-        made = form_grammar(AnswerForm(json.dumps(formats.tags(tools, ", "))))
+        made = form_grammar(
+            AnswerForm(
+                json.dumps({"type": "tags_with_separator", "tags": tools, "separator": ", "})
+            )
+        )
         assert not made.notices
         assert len(made.grammar.text) < 80_000
         assert made.grammar.text.count(_WIDE) <= 80

@@ -155,7 +155,12 @@ SPACED = [
     formats.ebnf('root ::= ("x" | sp) "y"\nsp ::= [ \\t]', "rf"),
     formats.sequence(formats.regex("a*", "rf"), formats.const(" b")),
     formats.one_of(formats.const("a"), formats.tag(" (", formats.const("b"), ")")),
-    formats.tags([formats.tag("", formats.const(" b"), "c")], ","),
+    {
+        "type": "tags_with_separator",
+        "tags": [formats.tag("", formats.const(" b"), "c")],
+        "separator": ",",
+        "at_least_one": True,
+    },
 ]
 NOT_SPACED = [
     ANSWER.format,
@@ -165,7 +170,11 @@ NOT_SPACED = [
     formats.regex("(\\s{0}a| {0,0}b)\\s", "rf"),
     formats.ebnf('root ::= "x" | sp\nsp ::= "y" [ ]', "rf"),
     formats.sequence(formats.regex("a+", "rf"), formats.const(" b")),
-    formats.triggered([formats.tag("<a>", formats.const(" "), "</a>")], "<a>"),
+    {
+        "type": "triggered_tags",
+        "triggers": ["<a>"],
+        "tags": [formats.tag("<a>", formats.const(" "), "</a>")],
+    },
     formats.any_text(),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from calculators.llm.engine.constrained_decoding import open_form_tokenizer
 from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import FormError, form_grammar
-from calculators.llm.grammars.formats import Format
+from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import AnswerForm, SpecialLetters
+from calculators.llm.parsers.families import CallSyntax
 from tests.calculators.llm.demo_model import DEMO
 from tests.calculators.llm.grammars.answers import Answers, schema_of
 
@@ -75,6 +77,26 @@ def test_a_frame_has_the_token_itself(answers: Answers, special: SpecialLetters)
     ids, _ = generated(answers, special, form)
     assert ids[0] == START
     assert ids.count(START) == 2
+
+
+def test_marks_of_calls_are_the_tokens_themselves(
+    answers: Answers, special: SpecialLetters
+) -> None:
+    form = CallSyntax(
+        call="<|im_start|>{name}:{args}<|im_start|>.", argument="{key}={value}<|im_start|>"
+    )
+    tool = Tool("f", schema_of(a={"type": "string", "maxLength": 20}, b={"type": "integer"}), "t")
+    for seed in range(3):
+        asked = formats.calls(form, [tool], only_one=True)
+        ids, reason = generated(answers, special, asked, **sampled(seed))
+        assert ids[0] == START
+        if reason == "stop":
+            assert ids.count(START) == 4
+            text = answers.tokenizer.decode(ids[:-1], skip_special_tokens=False)
+            assert re.fullmatch(
+                r"<\|im_start\|>f:a=(?s:.{0,20})<\|im_start\|>b=-?\d+<\|im_start\|><\|im_start\|>\.",
+                text,
+            )
 
 
 def test_reasoning_has_no_special_tokens(answers: Answers, special: SpecialLetters) -> None:
