@@ -163,7 +163,8 @@ class AnswerReader(OutputParser):
         """True if white space has been held back, or would be left out."""
         if self.is_open:
             return self._is_thought_start or bool(self._thought_blank)
-        return self._is_start or self._is_trimmed or bool(self._blank or self._before_calls)
+        waits = self._is_start or self._is_trimmed or self._follows_call
+        return waits or bool(self._blank or self._before_calls)
 
     def finish(self) -> list[OutputEvent]:
         self._text.finish()
@@ -240,13 +241,21 @@ class AnswerReader(OutputParser):
                 tag = None
             else:
                 said, tag = text.take(form.outside)
-                self._say(said)
+                if not self._is_cut_mark(said, tag):
+                    self._say(said)
             if tag is None:
                 if not text.more:
                     return
                 yield
             else:
                 yield from self._mark(tag)
+
+    def _is_cut_mark(self, text: str, tag: str | None) -> bool:
+        """Return True for the beginning of a mark with which the text ends, after a call."""
+        if tag is not None or self._text.more or not self._follows_call:
+            return False
+        begun = text.strip()
+        return bool(begun) and any(each.startswith(begun) for each in self._form.roles)
 
     def _bare(self) -> Reading[None]:
         """Read calls that begin the answer without a mark."""
@@ -277,9 +286,14 @@ class AnswerReader(OutputParser):
         if role == _CALL and self._calls is not None and not self._calls.is_over:
             text.put_back(tag)
             self._is_bound = True
+            text.is_exhausted = False
             found = yield from self._calls.read()
             self._is_bound = False
             if found:
+                return
+            if self._follows_call and text.is_exhausted:
+                # One more call, which was cut before it was certain.
+                text.place = len(text.text)
                 return
             text.place += len(tag)
             role = self._without_call(tag)

@@ -65,6 +65,8 @@ class GrowingText(TagScanner):
 
     def __init__(self) -> None:
         self._is_kept = False
+        #: A reader has wanted more text than there is.
+        self.is_exhausted = False
 
     def feed(self, text: str) -> None:
         if self._is_kept:
@@ -93,6 +95,7 @@ class GrowingText(TagScanner):
             if self.place < len(self.text):
                 return True
             if not self.more:
+                self.is_exhausted = True
                 return False
             yield
 
@@ -109,6 +112,7 @@ class GrowingText(TagScanner):
         """Return the next character, which is not taken; "" at the end of the text."""
         while self.place >= len(self.text):
             if not self.more:
+                self.is_exhausted = True
                 return ""
             yield
         return self.text[self.place]
@@ -128,9 +132,12 @@ class GrowingText(TagScanner):
                     if found == part:
                         ahead = end + len(part) - self.place
                         break
-                    if not self.more or not part.startswith(found):
+                    if not part.startswith(found):
                         return False
-                elif not self.more or end - begin >= _FAR:
+                elif end - begin >= _FAR:
+                    return False
+                if not self.more:
+                    self.is_exhausted = True
                     return False
                 yield
         if takes:
@@ -157,7 +164,10 @@ class GrowingText(TagScanner):
                 text = self.text[self.place : end]
                 self.place = end
                 return text
-            if not self.more or len(self.text) - self.place >= longest + len(part):
+            if len(self.text) - self.place >= longest + len(part):
+                return None
+            if not self.more:
+                self.is_exhausted = True
                 return None
             yield
 
@@ -363,7 +373,7 @@ class CallReader:
                 if found:
                     return True
                 text.give_back()
-        following = self.form.patterns if self._calls.is_bare else self._marked
+        following = self._objects if self._calls.is_bare else self._marked
         found = yield from self._row(self._marked, following)
         if not found:
             text.give_back()
@@ -402,8 +412,11 @@ class CallReader:
         if (yield from text.begins("[", takes=True)):
             found = yield from self._list(is_marked=True)
         else:
+            # A name alone tells a second call from text only within the brackets of a list.
             patterns = self.form.patterns
-            found = yield from self._row(patterns, patterns)
+            found = yield from self._row(
+                patterns, self._objects if self._calls.is_list else patterns
+            )
         if found and end and not (yield from text.begins(end, takes=True)):
             self._missing = end[-1]
         return found
@@ -428,9 +441,13 @@ class CallReader:
             for separator in (self._calls.separator.strip(), ",", ";"):
                 if separator and (yield from text.begins((separator,), takes=True)):
                     break
+            text.is_exhausted = False
             if not (yield from self._call(following)):
                 text.give_back()
                 text.commit()
+                if text.is_exhausted:
+                    # A call that was cut before it was certain is no text.
+                    text.place = len(text.text)
                 break
         return True
 
@@ -440,11 +457,14 @@ class CallReader:
         start = text.place
         if self.is_over:
             return False
+        is_exhausted = text.is_exhausted
         for pattern in patterns:
             if (yield from self._pattern(pattern)):
                 self.is_over = self._calls.only_one
                 return True
             text.place = start
+            is_exhausted = is_exhausted or text.is_exhausted
+        text.is_exhausted = is_exhausted
         return False
 
     def _pattern(self, pattern: Sequence[PatternPart]) -> Reading[bool]:
@@ -495,7 +515,11 @@ class CallReader:
         """Read the end of a call, which may be missing."""
         text = self.text
         self._missing = ""
+        text.is_exhausted = False
         if (yield from text.begins(part.atoms, takes=True)):
+            return
+        if text.is_exhausted:
+            text.place = len(text.text)
             return
         self._missing = part.atoms[-1] if part.atoms else ""
         if field in ("object", "json") and (yield from text.begins("}")):
@@ -528,6 +552,12 @@ class CallReader:
 
     # Arguments ------------------------------------------------------------------------------------
 
+    def _cut(self, call: _Call) -> bool:
+        """End with the text within arguments: once its name is complete, the call is there."""
+        call.announce()
+        self.text.place = len(self.text.text)
+        return True
+
     def _arguments(
         self, field: str, call: _Call, before: str, closing: Sequence[str]
     ) -> Reading[bool]:
@@ -537,8 +567,7 @@ class CallReader:
             case "keyed":
                 return (yield from self._keyed(call))
             case "json":
-                # Behind a mark of its own even no JSON is the arguments.
-                return (yield from self._json(call, is_certain=len(before.strip()) > 1))
+                return (yield from self._json(call, before))
             case "args":
                 return (yield from self._pairs(call, closing))
             case "python":
@@ -548,14 +577,15 @@ class CallReader:
             case _:
                 return (yield from self._tree(call, closing))
 
-    def _json(self, call: _Call, *, is_certain: bool) -> Reading[bool]:
-        """Read the arguments as a JSON object, which may be missing."""
+    def _json(self, call: _Call, before: str) -> Reading[bool]:
+        """Read the arguments as a JSON object after ``before``; they may be missing."""
         text = self.text
         has_text = yield from text.blanks()
         if has_text and text.text[text.place] == "{":
             return (yield from self._json_object(call))
-        if not is_certain:
-            return False
+        # After a mark of its own even no JSON is the arguments.
+        if len(before.strip()) <= 1:
+            return bool(before.strip()) and not has_text and self._cut(call)
         call.announce()
         raw, _ = yield from text.tagged(self.form.raw_ends)
         text.place -= len(_)
@@ -608,7 +638,10 @@ class CallReader:
                 call.announce()
                 if out:
                     call.send("".join(out))
-            if reader.is_ended or (text.is_empty and not text.more):
+            if reader.is_ended:
+                break
+            if text.is_empty and not text.more:
+                text.is_exhausted = True
                 break
             yield
         if not reader.is_announced:
@@ -646,9 +679,15 @@ class CallReader:
             if not (yield from text.blanks()):
                 if call.is_announced and not call.is_cut:
                     call.close()
-                return call.is_announced
+                return self._cut(call)
             if (yield from self._argument(call, closing)):
                 continue
+            text.is_exhausted = False
+            is_end = (yield from text.begins(form.arguments[0].begin[:1])) or (
+                yield from text.begins(closing)
+            )
+            if not is_end and text.is_exhausted:
+                return self._cut(call)
             is_end = yield from text.begins(closing)
             if not is_end and not call.is_announced:
                 return False
@@ -749,22 +788,21 @@ class CallReader:
         waiting: list[_Element] = []
         while True:
             if not waiting:
-                if not (yield from text.blanks()) or (yield from text.begins(closing)):
-                    if text.is_empty and not call.is_announced:
-                        return False
-                    if not text.is_empty:
-                        call.close()
-                        yield from text.begins(closing, takes=True)
+                if not (yield from text.blanks()):
+                    return self._cut(call)
+                text.is_exhausted = False
+                if (yield from text.begins(closing)):
+                    call.close()
+                    yield from text.begins(closing, takes=True)
                     return True
                 if not (yield from text.begins([begin])):
-                    return call.is_announced
+                    return self._cut(call) if text.is_exhausted else call.is_announced
             pieces, tag = yield from text.tagged(tags)
             if waiting:
                 waiting[-1].text += pieces
             name = yield from text.before(">", _LONGEST_NAME)
             if not tag or name is None:
-                text.place = len(text.text) if not text.more else text.place
-                return call.is_announced
+                return call.is_announced if text.more else self._cut(call)
             text.place += 1
             if tag == begin:
                 call.announce()
@@ -786,17 +824,16 @@ class CallReader:
         tags = PythonTags(end)
         while True:
             if not (yield from text.blanks()):
-                return call.is_announced
+                return self._cut(call)
             if (yield from text.begins(")")):
                 call.close()
                 return True
             if text.take_one(","):
                 continue
             key = yield from text.matched(_NAME, _LONGEST_NAME)
+            if not (yield from text.blanks()):
+                return self._cut(call)
             if not _KEY_OF_PYTHON.fullmatch(key):
-                return call.is_announced
-            has_more = yield from text.blanks()
-            if not has_more:
                 return call.is_announced
             if text.take_one("=") is None:
                 if text.text[text.place] in ",)" and (call.is_announced or self._is_marked):
@@ -863,7 +900,7 @@ class CallReader:
         follows_value = False
         while True:
             if not (yield from text.blanks()):
-                return call.is_announced
+                return self._cut(call)
             if (yield from text.begins("}")):
                 call.close()
                 return True
@@ -874,6 +911,8 @@ class CallReader:
                 yield from self._rest(call, brackets=0)
                 return True
             pieces, tag = yield from text.tagged(ends)
+            if not tag:
+                return self._cut(call)
             key = "".join(pieces).replace(quote, "").strip().strip("\"'")
             if _KEY_OF_GEMMA.fullmatch(key) is None:
                 key = ""
@@ -916,7 +955,12 @@ class CallReader:
             if not value.read(text):
                 if value.is_broken:
                     yield from self._broken(call, key, value.written)
-                if value.is_broken or not text.more:
+                if value.is_broken:
+                    return False
+                if not text.more:
+                    # Of a list or an object the end is certain.
+                    if value.is_closed:
+                        call.add(key, value.to_json())
                     return False
                 yield
         call.add(key, retyped(value.to_json(), value.text, schema))

@@ -48,6 +48,11 @@ class GemmaValue:
         self._is_closed = False
 
     @property
+    def is_closed(self) -> bool:
+        """True if the value is a list or an object, and its last bracket was read."""
+        return self._is_closed and not self._open
+
+    @property
     def written(self) -> str:
         """The text so far."""
         return "".join(self._written)

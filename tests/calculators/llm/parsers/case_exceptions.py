@@ -123,13 +123,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "tool_calls": [{"name": "dummy", "arguments": '{"config":{"key":"value"}}'}],
         },
     ),
-    "onyx:OnyxOutputParserTest.StreamingToolEnvelopeNotLeakedWhenSchemasFilledAfterConstruction": (
-        "a call that ends before its first argument is none: its text stays content",
-        {
-            "content": '<atem:function_calls>\n<atem:invoke name="get_weather">\n',
-            "tool_calls": [],
-        },
-    ),
     "devstral:DevstralOutputParserTest.ParseToolCallOutputWithInvalidOrder": (
         "a mark that begins no call is text",
         {

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.grammars.notation import written_calls
 from calculators.llm.parsers.answer_reader import merged, read_answer
 from calculators.llm.parsers.families import FAMILIES, AnswerFamily, with_suffix
 from calculators.llm.parsers.output_parsers import OutputParsers
@@ -227,3 +228,54 @@ def test_the_marks_of_a_tokenizer_may_carry_a_suffix() -> None:
         f"</tool_calls{mark}"
     )
     assert said(read_answer(family, text, TOOLS)) == ("", "Hm.", [("f", '{"a":"x"}')])
+
+
+#: Calls of tools of every kind of argument, which `written_calls` writes in each form.
+WRITTEN: Final[dict[str, list[tuple[str, dict[str, Any]]]]] = {
+    "single": [("list", {"port": "Bergen", "limit": 3, "open": True})],
+    "parallel": [("list", {"port": "Oban"}), ("save", {"tags": ["a", "b"]}), ("list", {})],
+    "nested": [("save", {"at": {"x": [1, {"y": 'a "b"'}], "z": 2.5}, "title": "t"})],
+    "text": [("save", {"title": 'He said "go", it\'s 5 < 6\n\tC:\\temp — 漢字', "body": ""})],
+    "null": [("list", {"port": "true", "until": None})],
+}
+WRITTEN_TOOLS: Final[dict[str, Any]] = {
+    "list": {
+        "properties": {
+            "port": {"type": "string"},
+            "limit": {"type": "integer"},
+            "open": {"type": "boolean"},
+            "until": {"type": ["string", "null"]},
+        }
+    },
+    "save": {
+        "properties": {
+            "title": {"type": "string"},
+            "body": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "at": {"type": "object"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_calls_are_read_as_they_are_written_and_wherever_they_are_cut(name: str, kind: str) -> None:
+    family, calls = FAMILIES[name], WRITTEN[kind]
+    assert family.calls is not None
+    calls = calls[:1] if family.calls.only_one else calls
+    text = written_calls(family.calls, calls)
+    got = said(read_answer(family, text, WRITTEN_TOOLS))
+    read = [(called, json.loads(arguments)) for called, arguments in got.calls]
+    assert (got.content, read) == ("", calls)
+    for end in range(len(text)):
+        cut = said(read_answer(family, text[:end], WRITTEN_TOOLS))
+        assert [called for called, _ in cut.calls] == [called for called, _ in calls][
+            : len(cut.calls)
+        ]
+        for (_, arguments), (_, whole) in zip(cut.calls, calls, strict=False):
+            # What went out is how the whole arguments begin.
+            compact = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+            assert arguments == "" or begins_with(arguments, {}) or compact.startswith(arguments)
+        # The rest of a call that was cut is no text.
+        assert not cut.calls or cut.content.strip() == ""

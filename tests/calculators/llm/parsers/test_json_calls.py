@@ -175,7 +175,7 @@ def test_broken_arguments_are_passed_on_as_they_are(
         # With a bracket too few or too many, the arguments are complete all the same.
         ("hermes3", f"<tool_call>{CALL[:-1]}</tool_call>", ""),
         ("hermes3", f"<tool_call>{CALL}}}</tool_call>", ""),
-        ("llama3", CALL[:-1] + ";", ";"),
+        ("llama3", CALL[:-1] + ";", ""),
         ("phi4", f"functools[{CALL[:-1]}]", ""),
         ("mistral", f"[{CALL[:-1]}, 'x'", ""),
     ],

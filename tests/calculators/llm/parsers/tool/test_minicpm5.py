@@ -58,7 +58,7 @@ def test_calls_are_found_after_reasoning_and_not_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['<function name="f', '<function name="f">', '<function name="f"> and more']
+    "text", ['<function name="f', '<function name="f"> and more', '<function name="f"</function>']
 )
 def test_text_that_is_not_a_call_is_content(text: str) -> None:
     assert parse(text, "minicpm5", tools=TOOLS) == Said(text, "", [])

@@ -49,7 +49,6 @@ def test_reasoning_without_its_parser_keeps_its_frame() -> None:
         "to",
         " to be or not",
         '<atem:invoke name="f"',
-        '<atem:function_calls>\n<atem:invoke name="f">\n',
         "to=f and no message",
     ],
 )
