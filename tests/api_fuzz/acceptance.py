@@ -66,7 +66,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"needs tools",
             r"cannot be paired with the \d+ of",
             r"document (text|member) field|none of the members that rank_fields names",
-            r"is already that of",
+            r"is already that of|have the same name",
             r"already exists in request options",
             r"leaves no step to make|needs a guidance_scale above 1",
             r"Unknown member .*Did you mean",

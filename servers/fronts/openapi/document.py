@@ -245,7 +245,7 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "InferInput": record(
         {
-            "name": string(),
+            "name": string(minLength=1),
             "datatype": string(f"{_WORDS}; or a name that the graph knows, with binary data."),
             "shape": array(integer(minimum=0, maximum=MAX_ELEMENTS), maxItems=MAX_DIMENSIONS),
             "parameters": nullable(ref("Parameters")),
@@ -260,7 +260,10 @@ KSERVE_SCHEMAS: Final[dict[str, Schema]] = {
             "parameters": ref("Parameters"),
             "inputs": array(ref("InferInput"), "All inputs that the model needs."),
             "outputs": array(
-                request({"name": string(), "parameters": ref("Parameters")}, required=("name",)),
+                request(
+                    {"name": string(minLength=1), "parameters": ref("Parameters")},
+                    required=("name",),
+                ),
                 "The requested outputs; all if it is missing.",
             ),
         },
