@@ -445,7 +445,8 @@ def _probed(
     family = found.made if found.tool_parser == MADE else FAMILIES.get(found.tool_parser or "")
     form = family.calls if family is not None else None
     if as_text is not None and form is not None:
-        takes_objects |= not as_text and any(each in form.call for each in _WRITTEN_OUT)
+        is_written_out = any(each in form.call for each in _WRITTEN_OUT)
+        takes_objects |= not as_text and (is_written_out or not probe.takes_text)
     found = replace(
         found,
         supports_tool_calls=supports,

@@ -138,6 +138,12 @@ INVENTED: dict[str, tuple[str, str, str, str]] = {
         "\n",
         "[[/calls]]",
     ),
+    "JSON as a text": (
+        "<t>",
+        '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson | tojson }}}',
+        "",
+        "</t>",
+    ),
     "a list": ("@calls[", '{"name": "{{ f.name }}", "arguments": ' + JSON + "}", ", ", "]@"),
     "keyed": ("<use>", '{"{{ f.name }}": ' + JSON + "}", "\n", "</use>"),
     "wrapped": (
