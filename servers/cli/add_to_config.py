@@ -40,7 +40,8 @@ def _base_path(args: argparse.Namespace, config: Path) -> str:
     """Return the path that the config gets.
 
     A relative one starts at the config's directory, as OpenVINO Model Server reads it, so that the
-    directory of config and models may be mounted elsewhere.
+    directory of config and models may be mounted elsewhere. An absolute one that is not below that
+    directory stays: it may be the path on another machine.
     """
     root = config.absolute().parent
     if args.model_path is not None and is_remote(args.model_path):
@@ -48,7 +49,8 @@ def _base_path(args: argparse.Namespace, config: Path) -> str:
     if args.model_path is None:
         directory = store_directory(args.model_repository_path) / args.model_name
     elif (root / args.model_path).exists():
-        return str(args.model_path)
+        path = Path(args.model_path)
+        return os.path.relpath(path, root) if path.is_relative_to(root) else str(path)
     else:
         directory = Path(args.model_path)
     if not directory.exists():

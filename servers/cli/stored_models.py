@@ -296,8 +296,8 @@ def with_further_models(
     """Return a task's options with directories in place of the names of further models.
 
     A value may be a directory, also one that is relative to the graph's, or a name of a hub's
-    model. A model in the model store is named relative to the graph, so that the whole
-    directory may move.
+    model. All but absolute ones are named relative to the graph, so that the whole directory may
+    move.
 
     Args:
         options: the given options of tasks, by flag.
@@ -313,7 +313,10 @@ def with_further_models(
         if not value or (directory / value).exists():
             continue
         if Path(value).exists():
-            found[flag] = os.path.abspath(value)
+            path = os.path.abspath(value)
+            # In a directory that a link names, ".." leads elsewhere.
+            is_plain = os.path.realpath(directory) == os.path.abspath(directory)
+            found[flag] = os.path.relpath(path, directory) if is_plain else path
             continue
         reference = reference_of(value)
         if reference is not None:

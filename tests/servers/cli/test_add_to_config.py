@@ -30,6 +30,15 @@ def test_a_path_below_the_config_is_written_as_it_is(tmp_path: Path) -> None:
     assert added(models, "--model_path", "org/m")["base_path"] == "org/m"
 
 
+def test_an_absolute_path_below_the_config_may_move_with_it(tmp_path: Path) -> None:
+    (tmp_path / "models" / "m").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    models = tmp_path / "models"
+    assert added(models, "--model_path", str(models / "m"))["base_path"] == "m"
+    elsewhere = str(tmp_path / "other")
+    assert added(models, "--model_path", elsewhere)["base_path"] == elsewhere
+
+
 def test_a_path_from_the_current_directory_is_turned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -202,6 +203,17 @@ def test_a_draft_model_is_pulled_with_the_model_and_answers_with_it(
             answer = json.loads(response.read())
         assert answer["choices"][0]["message"]["content"]
         (tmp_path / "moved" / NAME / "graph.pbtxt").unlink(missing_ok=True)
+
+
+def test_a_draft_model_of_this_machine_may_move_with_the_models(
+    hub: LoopbackHub, tmp_path: Path
+) -> None:
+    shutil.copytree(DEMO.with_name("demo_draft"), tmp_path / "models" / "draft")
+    done = graphrt("pull", NAME, "--draft_source_model", "models/draft", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    graph = (tmp_path / "models" / NAME / "graph.pbtxt").read_text()
+    assert 'draft_models_path: "../../draft"' in graph
+    assert str(tmp_path) not in graph
 
 
 def test_several_models_are_served_at_once(tmp_path: Path) -> None:
