@@ -6,7 +6,6 @@ cross process boundaries. The runtime's own errors, by cause, are in `graph_runt
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any
@@ -86,6 +85,9 @@ def did_you_mean(
 
     ``key`` picks the part of a name to compare. A name of more than 256 characters gets no hint.
     """
+    # Imported here: help of commands needs none of it.
+    import difflib
+
     if len(name) > _LONGEST_NAME:
         return ""
     by_key = {key(candidate).lower(): candidate for candidate in sorted(candidates, reverse=True)}
