@@ -21,6 +21,10 @@ from calculators.kit.requests.unknown_members import UnknownMembers
 if TYPE_CHECKING:
     from graph_runtime.observe.call_times import CallTimes
 
+# Records of requests that have ended are kept for the page, whatever a client calls a model. No
+# model's name is longer.
+_LONGEST_MODEL = 256
+
 
 #: Warnings of one request: a body may have any number of unknown members.
 MOST_WARNINGS: Final = 8
@@ -260,7 +264,7 @@ def name_model(model: str) -> None:
     """Note the model that the current request names, if there is a request."""
     record = _CURRENT.get()
     if record is not None:
-        record.model = model
+        record.model = model[:_LONGEST_MODEL]
 
 
 def note_error(error: str) -> None:

@@ -8,6 +8,11 @@ from collections import Counter
 import grpc.aio
 import pytest
 
+from calculators.kit.requests.request_record import (
+    RequestRecord,
+    name_model,
+    set_current_record,
+)
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from tests.servers.fronts.kserve_grpc.conftest import Run
 from tests.servers.fronts.kserve_grpc.fake_data_plane import FakeDataPlane
@@ -45,3 +50,12 @@ def test_calls_above_the_limit_are_refused(run: Run) -> None:
             assert statuses.count("OK") >= MAX_CALLS
 
     run(scenario())
+
+
+def test_what_a_client_calls_a_model_is_not_kept_with_the_record() -> None:
+    """Records of requests that have ended are kept for the page."""
+    record = RequestRecord(request_id="a")
+    set_current_record(record)
+    name_model("x" * 10**6)
+    set_current_record(None)
+    assert len(record.model) <= 256
