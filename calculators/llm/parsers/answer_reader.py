@@ -260,22 +260,20 @@ class AnswerReader(OutputParser):
     def _bare(self) -> Reading[None]:
         """Read calls that begin the answer without a mark."""
         text = self._text
-        if self._calls is None:
-            return
-        self._is_bound = True
         blank = text.text[text.place :]
         blank = blank[: len(blank) - len(blank.lstrip())]
         self._say(blank)
         text.place += len(blank)
         rest = text.text[text.place :]
         # A mark decides itself, also one that is not complete.
-        if not rest or any(rest.startswith(each) for each in self._form.roles):
-            self._is_bound = False
+        is_mark = any(
+            rest.startswith(each) or (text.more and each.startswith(rest))
+            for each in self._form.roles
+        )
+        if not rest or is_mark or rest[0] not in "[{" or self._calls is None:
             return
-        if text.more and any(each.startswith(rest) for each in self._form.roles):
-            self._is_bound = False
-            return
-        if rest[0] in "[{" and not (yield from self._calls.read_bare()):
+        self._is_bound = True
+        if not (yield from self._calls.read_bare()):
             self._say(text.text[text.place])
             text.place += 1
         self._is_bound = False
@@ -305,13 +303,11 @@ class AnswerReader(OutputParser):
         elif role in (_BEGIN, _END):
             yield from self._answer_mark(tag, role)
         else:
-            is_token = role == _STOP or (role != _CALL and TOKEN.match(tag) is not None)
-            if role == _FRAME and self._calls is not None and self._calls.is_missing(tag):
-                is_token = True
+            is_late = self._calls is not None and self._calls.is_missing(tag)
             if role == _FRAME and self._follows_call:
                 # The end of a section whose begin was left out.
                 self._blank.clear()
-            elif not is_token:
+            elif not (is_late or role == _STOP or (role != _CALL and TOKEN.match(tag))):
                 self._say(tag)
 
     def _without_call(self, tag: str) -> int:
@@ -353,7 +349,7 @@ class AnswerReader(OutputParser):
                 if text.more:
                     yield
                     continue
-                yield from self._unended()
+                self._end_thoughts()
                 return
             if tag in form.ends:
                 if self._open is not None:
@@ -363,8 +359,8 @@ class AnswerReader(OutputParser):
                 self._is_trimmed = not self._keeps_space
                 return
 
-    def _unended(self) -> Reading[None]:
-        """End with the reasoning: calls at its end count."""
+    def _end_thoughts(self) -> None:
+        """End with the text within reasoning: calls at its end are read next."""
         self.is_open = False
         if self._open is None:
             return
@@ -374,7 +370,6 @@ class AnswerReader(OutputParser):
             self._thought_blank.clear()
             self._text.text = calls
             self._text.place = 0
-        yield from ()
 
 
 def read_answer(
