@@ -123,7 +123,7 @@ def parsers(tmp_path: Path) -> Path:
     write(
         tmp_path,
         PARSER,
-        brackets__py=("python", "BRACKETS = Family("),
+        brackets__py=("python", "BRACKETS = AnswerFamily("),
         try_it__py=("python", "from brackets"),
     )
     project = tomllib.loads(block(PARSER, "toml", "entry-points"))["project"]

@@ -610,7 +610,12 @@ class ChoiceFactory:
             parsers = self._parsers
             thinks = parsers.reasoning is not None
             if thinks or parsers.tool is not None:
-                parser = parsers.start(tools=schemas, prompt=prompt, keeps_space=keeps_space)
+                parser = parsers.start(
+                    tools=schemas,
+                    prompt=prompt,
+                    keeps_space=keeps_space,
+                    keeps_stops=not request.skip_special_tokens,
+                )
                 shown = self._shown[schemas is not None]
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
         visible = self._visible(shown if request.skip_special_tokens else None)

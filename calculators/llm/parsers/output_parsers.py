@@ -100,6 +100,7 @@ class OutputParsers:
         tools: Mapping[str, Mapping[str, Any]] | None,
         prompt: str = "",
         keeps_space: bool = False,
+        keeps_stops: bool = False,
     ) -> AnswerParser:
         """Make the parser of one answer.
 
@@ -108,11 +109,15 @@ class OutputParsers:
                 parameters. None when the request has no tools: then calls are plain text.
             prompt: the text before the answer, which may have begun the reasoning.
             keeps_space: white space after the reasoning belongs to the answer.
+            keeps_stops: ends of turns are text, as the client asked to see them.
         """
         tool = self.tool if tools is not None else None
         reasoning = self.reasoning
         if not isinstance(tool, type) and not isinstance(reasoning, type):
-            return AnswerReader(_joined(tool, reasoning), tools, prompt, keeps_space=keeps_space)
+            family = _joined(tool, reasoning)
+            if keeps_stops:
+                family = replace(family, stops=())
+            return AnswerReader(family, tools, prompt, keeps_space=keeps_space)
         # A chain, reasoning first and calls in the rest, so that any two forms combine
         # (decision 0012).
         first: OutputParser | None = None

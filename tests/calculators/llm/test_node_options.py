@@ -163,7 +163,7 @@ def test_a_node_may_have_a_cache_directory_of_its_own() -> None:
         ("max_num_batched_tokens: 0", ["max_num_batched_tokens: "]),
         ("max_num_seqs: 0", ["max_num_seqs: "]),
         ("best_of_limit: 0", ["best_of_limit: "]),
-        ('tool_parser: "hermes"', ["tool_parser: ", '"hermes"', "hermes3"]),
+        ('tool_parser: "herms"', ["tool_parser: ", '"herms"', "hermes"]),
         ('reasoning_parser: "x"', ["reasoning_parser: ", "qwen3"]),
         ("pipeline_type: VLM", ["pipeline_type: ", "VLM", "LM_CB"]),
         ("pipeline_type: VLM_CB", ["pipeline_type: "]),

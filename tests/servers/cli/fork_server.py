@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -47,6 +48,8 @@ from tests.support.checkout import ROOT
 
 NAME: Final = "tests.servers.cli.fork_server"
 _COMMANDS: Final = "servers.cli"
+#: Seconds until a command is asked to end.
+LONGEST_SECONDS: Final = 150
 #: Commands that start child processes.
 _PARENTS: Final = frozenset({"serve", "tune"})
 
@@ -112,7 +115,11 @@ class ForkedCommands:
         ]
         for thread in threads:
             thread.start()
+        # One that serves, where it should have failed, would not end.
+        ending = threading.Timer(LONGEST_SECONDS, command.send_signal, (signal.SIGTERM,))
+        ending.start()
         code = command.wait()
+        ending.cancel()
         for thread in threads:
             thread.join()
         args = [sys.executable, "-m", "servers.cli", *words]

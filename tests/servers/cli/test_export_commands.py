@@ -197,7 +197,7 @@ def _is_running(pid: int) -> bool:
     ("words", "message"),
     [
         (["--pooling", "CLS"], "--pooling is not an option of the task text_generation"),
-        (["--tool_parser", "hermes"], 'Did you mean "hermes3"?'),
+        (["--tool_parser", "herms"], 'Did you mean "hermes"'),
         (["--plugin_config", "[]"], "--plugin_config: must be a JSON object"),
     ],
 )

@@ -174,7 +174,7 @@ def test_special_timestamps_have_names(name: str) -> None:
     assert encode_time(decode_time(name)) == name
 
 
-@pytest.mark.parametrize("value", ["max", 1.0, True, None, 2**63 - 1, [0]])
+@pytest.mark.parametrize("value", ["max", 1.5, True, None, 2**63 - 1, [0]])
 def test_what_is_no_timestamp(value: Any) -> None:
     with pytest.raises(ValueError, match="timestamp"):
         decode_time(value)

@@ -73,7 +73,7 @@ def test_the_page_is_at_the_root_and_may_load_nothing_from_elsewhere(
         "font-src 'self'",
         "connect-src 'self'",
         "worker-src 'self'",
-        "media-src 'self' blob:",
+        "media-src 'self' data: blob:",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",

@@ -74,7 +74,7 @@ def opening(**headers: str) -> bytes:
 
 #: Seconds of processor time of one turn of the loop: a reading of the socket has 43,000 of such
 #: messages, which took 250 ms of each connection.
-MOST = 0.1
+MOST = 0.16
 EMPTY = b"\x81\x80" + bytes(4)
 PING = b"\x89\x80" + bytes(4)
 
