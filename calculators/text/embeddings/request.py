@@ -443,7 +443,7 @@ def parse_cohere_request(body: object) -> EmbeddingsRequest:
     texts = read_texts(read, "texts")
     if not texts.is_list or texts.ids:
         raise fields.wrong_type("texts", "an array of strings", read["texts"])
-    formats = tuple(dict.fromkeys(read.get("embedding_types") or ("float",)))
+    formats = read.get("embedding_types") or ("float",)
     for place, each in enumerate(formats):
         _read_format(each, f"embedding_types[{place}]")
     truncation = read_truncation({"truncate": "right", **read})
@@ -453,6 +453,6 @@ def parse_cohere_request(body: object) -> EmbeddingsRequest:
         body=read,
         texts=texts,
         truncation=Truncation(truncation.cuts, truncation.side, most),
-        formats=formats,
+        formats=tuple(dict.fromkeys(formats)),
         dimensions=read.get("output_dimension"),
     )

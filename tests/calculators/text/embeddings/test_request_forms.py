@@ -213,9 +213,10 @@ def test_the_form_of_cohere(model: EmbeddedModel) -> None:
         with pytest.raises(RequestError) as caught:
             model.ask("/v2/embed", texts=wrong)
         assert caught.value.param == "texts"
-    with pytest.raises(RequestError) as caught:
-        model.ask("/v2/embed", texts=["a"], embedding_types=["float", "int4"])
-    assert caught.value.param == "embedding_types[1]"
+    for wrong in ("int4", {}, ["float"], None):
+        with pytest.raises(RequestError) as caught:
+            model.ask("/v2/embed", texts=["a"], embedding_types=["float", wrong])
+        assert caught.value.param == "embedding_types[1]"
 
 
 @pytest.mark.parametrize("uri", ["/v3/tokenize", "/v3/embeddings/tokenize?x=1", "/v1/tokenize"])
