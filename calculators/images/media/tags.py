@@ -32,6 +32,16 @@ _NAMES: Final = (
 
 def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The messages with each image replaced by its tag; tags are numbered over all messages."""
+    return _tagged(messages, "image_url", "<ov_genai_image_")
+
+
+def with_sound_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the messages with each sound replaced by its tag, numbered over all messages."""
+    return _tagged(messages, "input_audio", _SOUND_MARK)
+
+
+def _tagged(messages: Sequence[Mapping[str, Any]], kind: str, mark: str) -> list[Mapping[str, Any]]:
+    """Replace each part of the type ``kind`` by a text: ``mark``, its number and ``>``."""
     count = 0
     tagged: list[Mapping[str, Any]] = []
     for message in messages:
@@ -39,11 +49,10 @@ def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         if isinstance(content, list):
             parts: list[Any] = []
             for part in content:
-                if isinstance(part, dict) and part.get("type") == "image_url":
-                    parts.append({"type": "text", "text": f"<ov_genai_image_{count}>"})
+                if isinstance(part, dict) and part.get("type") == kind:
+                    part = {"type": "text", "text": f"{mark}{count}>"}
                     count += 1
-                else:
-                    parts.append(part)
+                parts.append(part)
             message = {**message, "content": parts}
         tagged.append(message)
     return tagged
@@ -110,7 +119,7 @@ def check_tokens(ids: Iterable[int], forbidden: Mapping[int, str]) -> None:
 
 #: The library refuses shorter sounds.
 LEAST_SAMPLES: Final = 201
-#: Of Whisper's spectrogram, at 16 kHz.
+#: Samples of a frame of Whisper's spectrogram, at 16 kHz.
 _SAMPLES_PER_FRAME: Final = 160
 #: The library's own value for a ``config.json`` without one.
 _WINDOW: Final = 200
@@ -119,24 +128,6 @@ _HALVINGS: Final = 3
 _SOUND_MARK: Final = "<ov_genai_audio_"
 _SOUND_TAG: Final = re.compile(r"<ov_genai_audio_([0-9]{1,6})>")
 _BEGIN, _TOKEN, _END = "<|audio_start|>", "<|audio_pad|>", "<|audio_end|>"
-
-
-def with_sound_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the messages with each sound replaced by its tag, numbered over all messages."""
-    count = 0
-    tagged: list[Mapping[str, Any]] = []
-    for message in messages:
-        content = message.get("content")
-        if isinstance(content, list):
-            parts: list[Any] = []
-            for part in content:
-                if isinstance(part, dict) and part.get("type") == "input_audio":
-                    part = {"type": "text", "text": f"{_SOUND_MARK}{count}>"}
-                    count += 1
-                parts.append(part)
-            message = {**message, "content": parts}
-        tagged.append(message)
-    return tagged
 
 
 def window_of(config: Mapping[str, Any]) -> int:

@@ -19,7 +19,7 @@ from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.gemma_value import GemmaValue
 from calculators.llm.parsers.json_object import CallObject
 from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
-from calculators.llm.parsers.parser import Tags, TagScanner
+from calculators.llm.parsers.parser import Tags, TagScanner, tags_of
 from calculators.llm.parsers.pattern import (
     MARK,
     PatternPart,
@@ -28,7 +28,12 @@ from calculators.llm.parsers.pattern import (
     sections,
     segments,
 )
-from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue
+from calculators.llm.parsers.python_value import (
+    PythonString,
+    PythonTags,
+    PythonValue,
+    python_tags,
+)
 from calculators.llm.parsers.typed_value import (
     EMPTY,
     ArgumentSchema,
@@ -237,7 +242,10 @@ class CallForm:
         )
         # No text has the last one: a form that was made may have no mark at all.
         self.raw_ends: Final = Tags(*dict.fromkeys([*self.frame, *stops, "\0"]))
-        self.has_marks: Final = bool(self.heads)
+        #: The patterns that begin with a mark.
+        self.marked: Final = [each for each in self.patterns if not each[0].field]
+        #: The patterns that may stand where nothing else tells a call from text.
+        self.objects: Final = [each for each in self.patterns if each[0].field != "name"]
 
 
 def _parts(calls: CallSyntax, pattern: str) -> Sequence[PatternPart]:
@@ -373,8 +381,8 @@ class CallReader:
                 if found:
                     return True
                 text.give_back()
-        following = self._objects if self._calls.is_bare else self._marked
-        found = yield from self._row(self._marked, following)
+        following = form.objects if self._calls.is_bare else form.marked
+        found = yield from self._row(form.marked, following)
         if not found:
             text.give_back()
         text.commit()
@@ -389,20 +397,11 @@ class CallReader:
         if is_list:
             found = yield from self._list(is_marked=False)
         else:
-            found = yield from self._row(self._objects, self._objects)
+            found = yield from self._row(self.form.objects, self.form.objects)
         if not found:
             text.give_back()
         text.commit()
         return found
-
-    @property
-    def _marked(self) -> _Patterns:
-        return [each for each in self.form.patterns if not each[0].field]
-
-    @property
-    def _objects(self) -> _Patterns:
-        """The patterns that may stand where nothing else tells a call from text."""
-        return [each for each in self.form.patterns if each[0].field != "name"]
 
     def _section(self, end: Sequence[str]) -> Reading[bool]:
         """Read the calls after the begin of a section, and its end."""
@@ -415,14 +414,14 @@ class CallReader:
             # A name alone tells a second call from text only within the brackets of a list.
             patterns = self.form.patterns
             found = yield from self._row(
-                patterns, self._objects if self._calls.is_list else patterns
+                patterns, self.form.objects if self._calls.is_list else patterns
             )
         if found and end and not (yield from text.begins(end, takes=True)):
             self._missing = end[-1]
         return found
 
     def _list(self, *, is_marked: bool) -> Reading[bool]:
-        """Read the calls of a list, and its bracket. Behind a mark an empty list is no text."""
+        """Read the calls of a list, and its bracket. After a mark an empty list is none."""
         if is_marked and (yield from self.text.begins("]", takes=True)):
             return True
         if not (yield from self._row(self.form.patterns, self.form.patterns)):
@@ -587,8 +586,8 @@ class CallReader:
         if len(before.strip()) <= 1:
             return bool(before.strip()) and not has_text and self._cut(call)
         call.announce()
-        raw, _ = yield from text.tagged(self.form.raw_ends)
-        text.place -= len(_)
+        raw, tag = yield from text.tagged(self.form.raw_ends)
+        text.place -= len(tag)
         call.send("".join(raw).rstrip() or "{}")
         return True
 
@@ -672,9 +671,8 @@ class CallReader:
         """Read arguments between marks, up to the end of the call, which is left."""
         text, form = self.text, self.form
         stray: list[str] = []
-        between = Tags(
-            *dict.fromkeys([form.arguments[0].begin[0], closing[0], *form.heads, *form.ends])
-        )
+        first = form.arguments[0].begin[0]
+        between = tags_of(first, closing[0], *form.heads, *form.ends)
         while True:
             if not (yield from text.blanks()):
                 if call.is_announced and not call.is_cut:
@@ -683,26 +681,23 @@ class CallReader:
             if (yield from self._argument(call, closing)):
                 continue
             text.is_exhausted = False
-            is_end = (yield from text.begins(form.arguments[0].begin[:1])) or (
-                yield from text.begins(closing)
-            )
-            if not is_end and text.is_exhausted:
-                return self._cut(call)
+            begins_argument = yield from text.begins((first,))
             is_end = yield from text.begins(closing)
+            if not begins_argument and not is_end and text.is_exhausted:
+                return self._cut(call)
             if not is_end and not call.is_announced:
                 return False
             if not is_end:
                 pieces, tag = yield from text.tagged(between)
                 text.place -= len(tag)
                 stray += pieces
-                if tag == form.arguments[0].begin[0] and pieces:
+                if tag == first and pieces:
                     continue
-                if tag == form.arguments[0].begin[0]:
+                if tag == first:
                     # The mark of an argument without an argument.
                     text.place += len(tag)
                     stray.append(tag)
                     continue
-                is_end = not tag or (yield from text.begins(closing))
                 if not tag:
                     self._say(stray)
                     return True
@@ -783,8 +778,7 @@ class CallReader:
         text = self.text
         prefix = closing[0].partition("</")[0]
         begin, end = f"{prefix}<", f"{prefix}</"
-        tags = Tags(begin, end)
-        #: Of each open element: its name, its schema, its text and the JSON of its children.
+        tags = tags_of(begin, end)
         waiting: list[_Element] = []
         while True:
             if not waiting:
@@ -821,7 +815,7 @@ class CallReader:
         """Read ``name=value`` one after the other, up to the bracket of the call."""
         text = self.text
         end = self.form.ends[0] if self.form.ends else ""
-        tags = PythonTags(end)
+        tags = python_tags(end)
         while True:
             if not (yield from text.blanks()):
                 return self._cut(call)
@@ -896,7 +890,7 @@ class CallReader:
     def _gemma(self, call: _Call, closing: Sequence[str]) -> Reading[bool]:
         """Read ``name:value`` one after the other, up to the bracket of the call."""
         text, quote = self.text, self._calls.quote
-        ends = Tags(":", ",", "}", *self.form.frame)
+        ends = tags_of(":", ",", "}", *self.form.frame)
         follows_value = False
         while True:
             if not (yield from text.blanks()):
@@ -935,7 +929,7 @@ class CallReader:
             is_sent = call.begin(key)
             if is_sent:
                 call.send('"')
-            inside = Tags(quote, *self.form.frame)
+            inside = tags_of(quote, *self.form.frame)
             while True:
                 piece, tag = text.take(inside)
                 if piece and is_sent:
@@ -955,10 +949,9 @@ class CallReader:
             if not value.read(text):
                 if value.is_broken:
                     yield from self._broken(call, key, value.written)
-                if value.is_broken:
                     return False
                 if not text.more:
-                    # Of a list or an object the end is certain.
+                    # A list or an object has a certain end.
                     if value.is_closed:
                         call.add(key, value.to_json())
                     return False
@@ -989,7 +982,7 @@ class _Element:
             return typed_json(text, self.schema)
         if "array" in types or (not types and all(key == "item" for key, _ in self.children)):
             return "[" + ",".join(value for _, value in self.children) + "]"
-        # Of one name the first counts.
+        # The first of each name counts.
         members = dict(reversed(self.children))
         names = dict.fromkeys(key for key, _ in self.children)
         return "{" + ",".join(f"{encode_basestring(key)}:{members[key]}" for key in names) + "}"
@@ -1033,7 +1026,7 @@ class _PairValue:
         frame = reader.form
         self._trims = frame.calls.trims_lines
         self._has_section = bool(frame.ends)
-        self._tags = Tags(*dict.fromkeys([form.end, form.begin[0], closing[0]]))
+        self._tags = tags_of(form.end, form.begin[0], closing[0])
         self._is_first = not call.has(key)
         self._is_begun = False
         self._pieces: list[str] = []
@@ -1184,7 +1177,7 @@ class _PairValue:
         """Read ``<![CDATA[...]]>``, whose text is taken as it is, or several of these."""
         text = self._text
         self._trims = False
-        inside, mark = Tags(_CDATA_END), (_CDATA,)
+        inside, mark = tags_of(_CDATA_END), (_CDATA,)
         yield from text.begins(mark, takes=True)
         while True:
             while True:

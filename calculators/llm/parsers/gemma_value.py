@@ -11,7 +11,7 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from calculators.llm.parsers.json_scanner import compact_json, json_or_string
-from calculators.llm.parsers.parser import Tags, TagScanner
+from calculators.llm.parsers.parser import TagScanner, tags_of
 
 _WORDS: Final = {"true": "true", "false": "false", "null": "null", "none": "null"}
 
@@ -32,10 +32,10 @@ class GemmaValue:
         self.text = ""
         self._mark = quote
         self._ends: Final = frozenset(ends)
-        self._bare_tags = Tags(*dict.fromkeys([*'{}[],:"', quote, *ends]))
+        self._bare_tags = tags_of(*'{}[],:"', quote, *ends)
         self._inside = {
-            quote: Tags(*dict.fromkeys([quote, *ends])),
-            '"': Tags(*dict.fromkeys(['"', '\\"', "\\\\", *ends])),
+            quote: tags_of(quote, *ends),
+            '"': tags_of('"', '\\"', "\\\\", *ends),
         }
         self._written: list[str] = []
         self._open: list[_Open] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ class Tags:
                 if text[held:] in self._beginnings:
                     return held, None
         return place, None if found is None else found.group()
+
+
+@lru_cache(maxsize=256)
+def tags_of(*tags: str) -> Tags:
+    """Return the `Tags` of ``tags``, each once. It is made once, for readers that live shortly."""
+    return Tags(*dict.fromkeys(tags))
 
 
 class TagScanner:

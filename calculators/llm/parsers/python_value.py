@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -131,6 +132,12 @@ class PythonString:
 
 
 _HEX_DIGITS: Final = re.compile(r"[0-9A-Fa-f]{2}(?:[0-9A-Fa-f]{2})?")
+
+
+@lru_cache(maxsize=64)
+def python_tags(end: str) -> PythonTags:
+    """Return the tags for values in calls that ``end`` ends, which may be empty."""
+    return PythonTags(end)
 
 
 class PythonValue:
@@ -280,7 +287,7 @@ def _container(parts: Sequence[tuple[bool, str]]) -> str | None:
     Reads what JSON does not have: commas at the end, tuples, sets, numbers of Python, and words,
     which become strings.
     """
-    # Of each open container: its bracket, its items so far, and True if it has keys.
+    # The bracket of each open container, its items so far, and True if it has keys.
     waiting: list[tuple[str, list[str], bool]] = []
     bracket, items, has_keys = "", list[str](), False
     key: str | None = None
@@ -358,7 +365,7 @@ _NUMBER: Final = re.compile(
 _HEX: Final = re.compile(r"-?0[xXoObB].*")
 _DOTS: Final = re.compile(r"\A-?\.|\.\Z|\.[eE]")
 _LONGEST_NUMBER: Final = 400
-_ALONE: Final = PythonTags("")
+_ALONE: Final = python_tags("")
 
 
 def _ends_item(text: str, place: int, more: bool) -> bool | None:

@@ -17,7 +17,7 @@ from calculators.llm.parsers.json_scanner import compact_json
 from calculators.llm.parsers.python_value import python_to_json
 
 _COMBINATIONS: Final = ("anyOf", "oneOf", "allOf")
-#: Of combinations and references in each other: schemas of tools have two or three.
+#: Combinations and references within each other: schemas of tools have two or three.
 _DEEPEST: Final = 8
 _WORDS: Final = {"true": "boolean", "false": "boolean", "none": "null", "null": "null"}
 _FIRST: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean"}
@@ -135,7 +135,7 @@ def typed_json(text: str, schema: ArgumentSchema) -> str:
     if value is None:
         if _ZEROS.fullmatch(bare) and types and types <= {"integer", "number", "null"}:
             return str(int(bare))
-        # Of a tool that the request does not have nothing tells a word from a text.
+        # Nothing tells a word from a text where the request does not have the tool.
         if not _PYTHON.match(bare) or (schema.whole is None and bare[0] not in "[{("):
             return encode_basestring(text)
         value = python_to_json(bare)

@@ -49,7 +49,7 @@ from calculators.llm.requests.sampling import (
 )
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS, read_structured_output
 
-#: Of OpenAI's ``modalities`` and ``audio``; ``chunk_frames`` is OpenVINO Model Server's
+#: Formats of OpenAI's ``audio``; ``chunk_frames`` is OpenVINO Model Server's
 #: (``llm/apis/openai_api_handler.cpp``). A stream has no WAV: its head would have a length that
 #: nobody knows yet.
 SPEECH_FORMATS: Final = ("wav", "pcm16")
@@ -103,7 +103,7 @@ _CHUNK: Final = Integer(minimum=1, maximum=MAX_CHUNK_FRAMES)
 _FRAMES: Final = "The frames of 80 ms in a piece of a stream; OpenVINO Model Server's."
 _WORDS: Final = {"type": "array", "items": string()}
 
-#: Of the endpoints whose answers have a place for sound.
+#: Members for the endpoints whose answers have a place for sound.
 SPEECH_MEMBERS: Final[Members] = table(
     honoured(
         "modalities",
@@ -114,7 +114,7 @@ SPEECH_MEMBERS: Final[Members] = table(
     honoured("audio", Value(_FORM.schema(""), _audio), "The sound of an answer that is spoken."),
     honoured("chunk_frames", _CHUNK, _FRAMES),
 )
-#: Of the others.
+#: Members for the others.
 WRITTEN_MEMBERS: Final[Members] = table(
     honoured(
         "modalities",
