@@ -160,9 +160,9 @@ with warnings.catch_warnings(record=True) as found:
     assert HttpPayload is http_payload.HttpPayload
     assert http_payload.__name__ == "calculators.kit.requests.http_payload"
     from calculators.image import register
-    from calculators.llm.parsers.reasoning.harmony import HarmonyReader
+    from calculators.llm.parsers.reasoning.harmony import GptOssParser
     from calculators.llm.parsers import harmony
-    assert HarmonyReader is harmony.HarmonyReader
+    assert GptOssParser is harmony.GptOssParser
     from calculators.llm.parsers.events import Content
     print(sorted({str(each.message) for each in found}))
     try:

@@ -1,20 +1,16 @@
-"""gpt-oss: messages in OpenAI's harmony form, whose headers name a channel and a recipient.
-
-`HarmonyReader` splits the text into messages as it grows. The reasoning parser takes analysis out,
-and the tool parser messages to ``functions.NAME``; each works without the other, so both know all
-kinds of messages.
-"""
+"""gpt-oss: messages in OpenAI's harmony form, whose headers name a channel and a recipient."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.answer_reader import merged
 from calculators.llm.parsers.families import CallSyntax
-from calculators.llm.parsers.parser import ReasoningParser, Tags, TagScanner, ToolParser
+from calculators.llm.parsers.parser import MessageJoiner, MessageParser, Tags
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"
@@ -23,6 +19,7 @@ _MESSAGE: Final = "<|message|>"
 _ENDS: Final = ("<|end|>", "<|return|>", "<|call|>")
 HARMONY_TOKENS: Final = frozenset((_START, _CHANNEL, _CONSTRAIN, _MESSAGE, *_ENDS))
 _IN_TEXT: Final = Tags(*HARMONY_TOKENS)
+_ENDS_OF_MESSAGES: Final = frozenset((*_ENDS, _START, _CHANNEL))
 _LONGEST_HEADER: Final = 512
 #: The beginning of an answer whose prompt ends in the role: the recipient comes first.
 _RECIPIENT_FIRST: Final = re.compile(r"\s{0,8}to=")
@@ -48,12 +45,17 @@ _TOKEN: Final = re.compile("|".join(map(re.escape, HARMONY_TOKENS)))
 _ROLE_IN_TEXT: Final = re.compile(re.escape(_START) + r"(?:assistant)?")
 
 
-class GptOssReasoningParser(ReasoningParser):
-    """Reads analysis as reasoning, and final answers and preambles of calls as content.
+class GptOssParser(MessageParser):
+    """Reads analysis as reasoning, messages to functions as calls, and others as content.
 
-    Both lose their headers. All other messages, such as calls, are content unchanged, for the tool
-    parser; without one they lose their headers too. Several messages of one kind are joined by a
-    space.
+    A message is ``[<|start|>role] <|channel|>channel [<|constrain|>type] <|message|>text``, up to
+    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. The recipient, ``to=NAME``, is
+    after the role or the channel; a text may begin with it, as its prompt ends in the role.
+    Outside of messages these ends are left out, and so are tokens that begin nothing.
+
+    All texts lose their headers. Several messages of one kind are joined by a space. The text of a
+    call is its arguments, unchanged; a call of one of the model's own tools, which the request does
+    not have, is reasoning.
     """
 
     start_tags = ("<|channel|>analysis<|message|>",)
@@ -61,149 +63,45 @@ class GptOssReasoningParser(ReasoningParser):
     turn = "<|start|>assistant"
     answer_start = "<|channel|>final<|message|>"
     special_tokens = HARMONY_TOKENS
-
-    def __init__(self, *, is_open: bool = False) -> None:
-        super().__init__(is_open=is_open)
-        self._reader = HarmonyReader(MessageKind.ANALYSIS if is_open else None)
-        self._analysis = MessageJoiner(" ")
-        self._answer = MessageJoiner(" ")
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            match part.kind, part.place:
-                case MessageKind.ANALYSIS, "text":
-                    events.append(Reasoning(self._analysis.add(part.text)))
-                case MessageKind.ANALYSIS, "header":
-                    self._analysis.begin()
-                case MessageKind.ANSWER, "text":
-                    events.append(Content(self._answer.add(part.text)))
-                case MessageKind.ANSWER, "header":
-                    self._answer.begin()
-                case (MessageKind.CALL | MessageKind.OTHER, _) if self.feeds_tools:
-                    events.append(Content(part.text))
-                case MessageKind.CALL, "text" if is_built_in(part.function):
-                    events.append(Reasoning(self._analysis.add(part.text)))
-                case (MessageKind.CALL | MessageKind.OTHER, "text"):
-                    events.append(Content(part.text))
-                case _:
-                    pass  # headers and ends of messages
-        return events
-
-
-class GptOssToolParser(ToolParser):
-    """Passes on the text of a message to a function as the arguments of a call, unchanged.
-
-    Final answers and preambles are content, without headers and joined by a space, unless the
-    reasoning parser did that already. A call of one of the model's own tools, which the request
-    does not have, is reasoning. All other messages are content, without headers.
-    """
-
-    special_tokens = HARMONY_TOKENS
     # A call ends with <|call|>, which also ends the answer.
     calls = CallSyntax(
         call="<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{json}",
         only_one=True,
     )
 
-    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        super().__init__(tools)
-        self._reader = HarmonyReader()
+    def __init__(
+        self,
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        is_open: bool = False,
+        takes_reasoning: bool = False,
+    ) -> None:
+        super().__init__(tools, is_open=is_open, takes_reasoning=takes_reasoning)
+        self._events: list[OutputEvent] = []
+        self._header: list[str] = []
+        self._analysis = MessageJoiner(" ")
         self._answer = MessageJoiner(" ")
-        self._has_arguments = False
+        #: How the text of the current message is passed on.
+        self._event: type[Content | Reasoning | Arguments] = Content
+        self._joiner: MessageJoiner | None = None
+        #: A call has begun and has no arguments yet.
+        self._is_bare_call = False
+        self._state: Callable[[], bool] = self._at_start
+        if is_open:
+            self._begin_message(self.start_tags[0].removesuffix(_MESSAGE))
 
     def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[HarmonyPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            match part.kind, part.place:
-                case MessageKind.CALL, _ if is_built_in(part.function) and (
-                    part.function not in self.tools
-                ):
-                    if part.place == "text":
-                        events.append(Reasoning(part.text))
-                case MessageKind.CALL, "header":
-                    events.append(ToolCall(part.function))
-                    self._has_arguments = False
-                case MessageKind.CALL, "text":
-                    events.append(Arguments(part.text))
-                    self._has_arguments = True
-                case MessageKind.CALL, "end":
-                    if not self._has_arguments:
-                        events.append(Arguments("{}"))
-                case MessageKind.ANSWER, "header":
-                    self._answer.begin()
-                case MessageKind.ANSWER, "text":
-                    events.append(Content(self._answer.add(part.text)))
-                case (MessageKind.ANALYSIS | MessageKind.OTHER, "text"):
-                    events.append(Content(part.text))
-                case _:
-                    pass  # headers and ends of the others
-        return events
-
-
-class MessageKind(Enum):
-    """The purpose of a message."""
-
-    ANALYSIS = "reasoning"
-    ANSWER = "the answer to the user"
-    CALL = "the arguments for a function"
-    OTHER = "a message of another role, or text outside of messages"
-
-
-class HarmonyPart(NamedTuple):
-    """A piece of a message.
-
-    Attributes:
-        place: the header and the end each come whole; the end may be missing.
-        function: the name in a call; else "".
-    """
-
-    kind: MessageKind
-    text: str
-    place: Literal["header", "text", "end"] = "text"
-    function: str = ""
-
-
-class HarmonyReader:
-    """Splits text into parts of messages.
-
-    A message is ``[<|start|>role] <|channel|>channel [<|constrain|>type] <|message|>text``, up to
-    ``<|end|>``, ``<|return|>``, ``<|call|>`` or the next message. The recipient, ``to=NAME``, is
-    after the role or the channel; a text may begin with it, as its prompt ends in the role.
-    Outside of messages these ends are left out, and so are tokens that begin nothing.
-
-    ``kind``: of the message that has begun before the text, or None.
-    """
-
-    def __init__(self, kind: MessageKind | None = None) -> None:
-        self._scanner = TagScanner()
-        self._parts: list[HarmonyPart] = []
-        self._header: list[str] = []
-        self._kind = kind or MessageKind.OTHER
-        self._function = ""
-        self._state: Callable[[], bool] = self._at_start if kind is None else self._in_message
-
-    def feed(self, text: str) -> list[HarmonyPart]:
-        """Return the parts that this text makes certain."""
-        self._scanner.feed(text)
+        scanner = self._scanner
+        # Where nothing is held back, nearly all text has not even the first letter of a token.
+        is_plain = self._state == self._in_message and text and scanner.is_empty
+        if is_plain and _IN_TEXT.first.search(text) is None:
+            return [self._passed(text)]
+        scanner.feed(text)
         return self._read()
 
-    def finish(self) -> list[HarmonyPart]:
-        """Return the parts of the text that was held back."""
+    def finish(self) -> list[OutputEvent]:
         self._scanner.finish()
-        parts = self._read()
+        events = self._read()
         if self._header:
             header = "".join(self._header)
             implied = header.removeprefix(_IMPLIED)
@@ -211,14 +109,41 @@ class HarmonyReader:
             text = implied if is_text else _bare(header)
             # A header that was cut says nothing to anybody.
             if text and (is_text or not _CUT_HEADER.fullmatch(text)):
-                parts.append(HarmonyPart(MessageKind.OTHER, text))
-        return parts
+                events.append(Content(text))
+        return events
 
-    def _read(self) -> list[HarmonyPart]:
+    def _read(self) -> list[OutputEvent]:
         while self._state():
             pass
-        parts, self._parts = self._parts, []
-        return parts
+        events, self._events = self._events, []
+        return merged(events)
+
+    def _passed(self, text: str) -> OutputEvent:
+        """Return the event of text of the current message."""
+        self._is_bare_call = False
+        return self._event(text if self._joiner is None else self._joiner.add(text))
+
+    def _begin_message(self, header: str) -> None:
+        """Begin the text of a message. ``header``: up to the last token of it."""
+        kind, function = _kind_and_function(header)
+        is_own = kind is MessageKind.CALL and is_built_in(function)
+        self._event, self._joiner, self.is_open = Content, None, False
+        if kind is MessageKind.ANSWER:
+            self._joiner = self._answer
+            self._answer.begin()
+        elif kind is MessageKind.ANALYSIS and self._takes_reasoning:
+            self._event, self._joiner, self.is_open = Reasoning, self._analysis, True
+            self._analysis.begin()
+        elif (
+            is_own and (self._takes_reasoning or self._takes_calls) and (function not in self.tools)
+        ):
+            self._event, self._joiner, self.is_open = Reasoning, self._analysis, True
+        elif kind is MessageKind.CALL and self._takes_calls:
+            self._event, self._is_bare_call = Arguments, True
+            self._events.append(ToolCall(function))
+        self._state = self._in_message
+
+    # The states, each of which returns True if there may be more to read -------------------------
 
     def _at_start(self) -> bool:
         scanner = self._scanner
@@ -248,7 +173,7 @@ class HarmonyReader:
     def _outside(self) -> bool:
         text, tag = self._scanner.take(_IN_TEXT)
         if text:
-            self._parts.append(HarmonyPart(MessageKind.OTHER, text))
+            self._events.append(Content(text))
         if tag is not None and tag in (_START, _CHANNEL):
             self._header = [tag]
             self._state = self._in_header
@@ -266,31 +191,39 @@ class HarmonyReader:
                 return tag is not None
             if tag == _MESSAGE:
                 self._header = []
-                self._begin_message(before, header)
+                self._begin_message(before)
                 return True
         self._header = []
         if text := _bare(before):
-            self._parts.append(HarmonyPart(MessageKind.OTHER, text))
+            self._events.append(Content(text))
         self._scanner.place -= len(tag or "")
         self._state = self._outside
         return True
 
-    def _begin_message(self, before: str, header: str) -> None:
-        self._kind, self._function = _kind_and_function(before)
-        self._parts.append(HarmonyPart(self._kind, header, "header", self._function))
-        self._state = self._in_message
-
     def _in_message(self) -> bool:
         text, tag = self._scanner.take(_IN_TEXT)
         if text:
-            self._parts.append(HarmonyPart(self._kind, text, "text", self._function))
-        if tag is not None and tag in _ENDS:
-            self._parts.append(HarmonyPart(self._kind, tag, "end", self._function))
+            self._events.append(self._passed(text))
+        if tag is None or tag not in _ENDS_OF_MESSAGES:
+            return tag is not None
+        if tag in _ENDS:
+            if self._is_bare_call:
+                self._events.append(Arguments("{}"))
             self._state = self._at_start
-        elif tag in (_START, _CHANNEL):
-            self._header = [str(tag)]
+        else:
+            self._header = [tag]
             self._state = self._in_header
-        return tag is not None
+        self._is_bare_call = self.is_open = False
+        return True
+
+
+class MessageKind(Enum):
+    """The purpose of a message."""
+
+    ANALYSIS = "reasoning"
+    ANSWER = "the answer to the user"
+    CALL = "the arguments for a function"
+    OTHER = "a message of another role"
 
 
 def is_built_in(function: str) -> bool:
@@ -318,26 +251,3 @@ def _kind_and_function(header: str) -> tuple[MessageKind, str]:
     if has_channel and channel.split("<")[0].split()[:1] == ["analysis"]:
         return MessageKind.ANALYSIS, ""
     return MessageKind.ANSWER, ""
-
-
-class MessageJoiner:
-    """Joins the texts of messages with a separator. Messages without text do not count."""
-
-    __slots__ = ("_has_text", "_is_new", "_separator")
-
-    def __init__(self, separator: str) -> None:
-        self._separator = separator
-        self._has_text = False
-        self._is_new = False
-
-    def begin(self) -> None:
-        """Begin another message."""
-        self._is_new = self._has_text
-
-    def add(self, text: str) -> str:
-        """Return more text of the message, not empty, after the separator if one is due."""
-        self._has_text = True
-        if self._is_new:
-            self._is_new = False
-            return self._separator + text
-        return text

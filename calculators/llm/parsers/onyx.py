@@ -1,24 +1,21 @@
 """Onyx: messages to a recipient; those to ``self`` are reasoning, those to tools hold calls.
 
-`OnyxReader` splits the text into messages as it grows. Calls are elements in the text of messages:
-``<atem:function_calls><atem:invoke name="NAME">...``.
+Calls are elements in the text of messages: ``<atem:function_calls><atem:invoke name="NAME">...``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from calculators.language.events import Content, OutputEvent, Reasoning
-from calculators.llm.parsers.answer_reader import AnswerReader
+from calculators.language.events import OutputEvent, Reasoning
+from calculators.llm.parsers.answer_reader import AnswerReader, merged
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
-from calculators.llm.parsers.harmony import MessageJoiner
 from calculators.llm.parsers.parser import (
-    ReasoningParser,
+    MessageJoiner,
+    MessageParser,
     Tags,
-    TagScanner,
-    ToolParser,
     beginnings,
 )
 from calculators.llm.parsers.pattern import marks
@@ -47,39 +44,6 @@ _LONGEST_IN_TEXT: Final = 1 + len("to=") + 128 + 20
 _NO_HEADER: Final = re.compile(rf"{re.escape(_START)}(?:assistant\s?)?")
 
 
-class OnyxReasoningParser(ReasoningParser):
-    """Reads messages ``to=self``, joined by line ends, as reasoning, and others as content."""
-
-    start_tags = ("to=self<|message|>", "to=self")
-    end_tag = "<|eom|>"
-    turn = "<|start|>assistant "
-    answer_start = "to=user<|message|>"
-    special_tokens = ONYX_TOKENS
-
-    def __init__(self, *, is_open: bool = False) -> None:
-        super().__init__(is_open=is_open)
-        self._reader = OnyxReader(SELF if is_open else None)
-        self._thoughts = MessageJoiner("\n")
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._events(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._events(self._reader.finish())
-
-    def _events(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            if part.recipient != SELF:
-                if part.place == "text":
-                    events.append(Content(part.text))
-            elif part.place == "text":
-                events.append(Reasoning(self._thoughts.add(part.text)))
-            elif part.place == "header":
-                self._thoughts.begin()
-        return events
-
-
 #: The calls in the text of messages.
 _CALL_FORM: Final = CallSyntax(
     call='<atem:invoke name="{name}">\n{args}</atem:invoke>\n',
@@ -89,93 +53,89 @@ _CALL_FORM: Final = CallSyntax(
 _CALLS: Final = AnswerFamily(name="onyx", calls=_CALL_FORM)
 
 
-class OnyxToolParser(ToolParser):
-    """Takes messages out of their frames, unless the reasoning parser did, and reads the calls.
-
-    The recipient does not matter: a call names its tool. Only messages of the model to itself,
-    which arrive if no reasoning parser took them, are content with their frames.
-    """
-
-    special_tokens = ONYX_TOKENS | marks(_CALL_FORM)
-    calls = _CALL_FORM
-
-    def __init__(self, tools: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        super().__init__(tools)
-        self._reader = OnyxReader()
-        self._calls = AnswerReader(_CALLS, self.tools)
-
-    def feed(self, text: str) -> list[OutputEvent]:
-        return self._read_calls(self._reader.feed(text))
-
-    def finish(self) -> list[OutputEvent]:
-        return self._read_calls(self._reader.finish()) + self._calls.finish()
-
-    def _read_calls(self, parts: Sequence[OnyxPart]) -> list[OutputEvent]:
-        events: list[OutputEvent] = []
-        for part in parts:
-            if part.place == "text" or part.recipient == SELF:
-                events += self._calls.feed(part.text)
-        return events
-
-
-class OnyxPart(NamedTuple):
-    """A piece of a message.
-
-    Attributes:
-        recipient: "" when the header does not name one.
-        place: the header and the end each come whole; the end may be missing.
-    """
-
-    recipient: str
-    text: str
-    place: Literal["header", "text", "end"] = "text"
-
-
-class OnyxReader:
-    """Splits text into parts of messages.
+class OnyxParser(MessageParser):
+    """Reads messages to ``self`` as reasoning, and the calls and texts in all others.
 
     A message is ``[<|start|>assistant] [to=NAME]<|message|>text``, up to ``<|eom|>``, ``<|eot|>``
     or the next header: ``<|start|>``, or ``to=NAME<|message|>`` after a blank. Text without a
     header is a message, too, without the tags of an incomplete header.
 
-    ``recipient``: of the message that has begun before the text, or None.
+    The recipient does not matter otherwise: a call names its tool. Reasoning is joined by line
+    ends; where it is content, it keeps its frames.
     """
 
-    def __init__(self, recipient: str | None = None) -> None:
-        self._scanner = TagScanner()
-        self._parts: list[OnyxPart] = []
-        self._recipient = recipient or ""
-        #: The end of a message's text, while it may become a header.
-        self._held = ""
-        self._state: Callable[[], bool] = self._header if recipient is None else self._message
+    start_tags = ("to=self<|message|>", "to=self")
+    end_tag = "<|eom|>"
+    turn = "<|start|>assistant "
+    answer_start = "to=user<|message|>"
+    special_tokens = ONYX_TOKENS | marks(_CALL_FORM)
+    calls = _CALL_FORM
 
-    def feed(self, text: str) -> list[OnyxPart]:
-        """Return the parts that this text makes certain."""
-        self._scanner.feed(text)
+    def __init__(
+        self,
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        is_open: bool = False,
+        takes_reasoning: bool = False,
+    ) -> None:
+        super().__init__(tools, is_open=is_open, takes_reasoning=takes_reasoning)
+        self._events: list[OutputEvent] = []
+        self._thoughts = MessageJoiner("\n")
+        #: Reads the text of messages to others.
+        self._calls = AnswerReader(_CALLS, tools)
+        #: The message is to the model itself.
+        self._is_to_self = is_open
+        self._state: Callable[[], bool] = self._message if is_open else self._header
+
+    def feed(self, text: str) -> list[OutputEvent]:
+        scanner = self._scanner
+        # Where nothing is held back, nearly all text has not even the first letter of a tag.
+        is_plain = self._state == self._message and text and scanner.is_empty
+        if is_plain and _TAGS.first.search(text) is None and not _at_end(_IN_TEXT_SO_FAR, text):
+            return self._passed(text)
+        scanner.feed(text)
         return self._read()
 
-    def finish(self) -> list[OnyxPart]:
-        """Return the parts of the text that was held back."""
+    def finish(self) -> list[OutputEvent]:
         self._scanner.finish()
-        return self._read()
+        return [*self._read(), *self._calls.finish()]
 
-    def _read(self) -> list[OnyxPart]:
+    def _read(self) -> list[OutputEvent]:
         while self._state():
             pass
-        parts, self._parts = self._parts, []
-        return parts
+        events, self._events = self._events, []
+        return merged(events)
+
+    def _passed(self, text: str) -> list[OutputEvent]:
+        """Return the events of text of the current message."""
+        if self.is_open:
+            return [Reasoning(self._thoughts.add(text))]
+        return self._calls.feed(text)
+
+    def _frame(self, text: str) -> None:
+        """Pass on a header or an end, which only reasoning that is content keeps."""
+        if self._is_to_self and not self._takes_reasoning:
+            self._events += self._calls.feed(text)
+
+    def _begin_message(self, recipient: str, header: str) -> None:
+        self._is_to_self = recipient == SELF
+        self.is_open = self._is_to_self and self._takes_reasoning
+        if self.is_open:
+            self._thoughts.begin()
+        self._frame(header)
+
+    # The states, each of which returns True if there may be more to read -------------------------
 
     def _header(self) -> bool:
         scanner = self._scanner
         found = _HEADER.match(scanner.text, scanner.place)
         if found is not None:
-            self._recipient = found[1] or ""
-            self._parts.append(OnyxPart(self._recipient, found[0], "header"))
+            self._begin_message(found[1] or "", found[0])
             scanner.place = found.end()
         elif scanner.more and _HEADER_SO_FAR.fullmatch(scanner.text, scanner.place):
             return False
         else:
-            self._recipient = ""
+            self._begin_message("", "")
             no_header = _NO_HEADER.match(scanner.text, scanner.place)
             if no_header is not None:
                 scanner.place = no_header.end()
@@ -185,21 +145,20 @@ class OnyxReader:
     def _message(self) -> bool:
         scanner = self._scanner
         text, tag = scanner.take(_TAGS)
-        text, self._held = self._held + text, ""
         header = _at_end(_HEADER_IN_TEXT, text) if tag == _MESSAGE else None
         if header is not None:
             text = text[: len(text) - len(header[0])]
         elif tag is None and scanner.more and (held := _at_end(_IN_TEXT_SO_FAR, text)):
-            self._held = held[0]
-            text = text[: len(text) - len(self._held)]
+            # It may become a header.
+            scanner.place -= len(held[0])
+            text = text[: len(text) - len(held[0])]
         if text:
-            self._parts.append(OnyxPart(self._recipient, text))
+            self._events += self._passed(text)
         if header is not None:
-            self._recipient = header[1]
-            self._parts.append(OnyxPart(self._recipient, header[0] + _MESSAGE, "header"))
+            self._begin_message(header[1], header[0] + _MESSAGE)
         elif tag is not None and tag in _ENDS:
-            self._parts.append(OnyxPart(self._recipient, tag, "end"))
-            self._recipient = ""
+            self._frame(tag)
+            self._is_to_self = self.is_open = False
             self._state = self._header
         elif tag is not None and tag == _START:
             scanner.place -= len(tag)

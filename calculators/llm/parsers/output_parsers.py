@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.parsers.answer_reader import AnswerReader, merged
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
-from calculators.llm.parsers.parser import OutputParser
+from calculators.llm.parsers.parser import MessageParser, OutputParser
 from calculators.llm.parsers.pattern import atoms, marks
 from calculators.llm.parsers.registry import (
     MADE,
@@ -118,14 +118,20 @@ class OutputParsers:
             if keeps_stops:
                 family = replace(family, stops=())
             return AnswerReader(family, tools, prompt, keeps_space=keeps_space)
+        is_open = self.reasoning_is_open(prompt)
+        if isinstance(reasoning, type) and issubclass(reasoning, MessageParser):
+            messages = reasoning(
+                tools if tool is reasoning else None, is_open=is_open, takes_reasoning=True
+            )
+            if tool is None or tool is reasoning:
+                return messages
+            first: OutputParser | None = messages
+        elif isinstance(reasoning, AnswerFamily):
+            first = AnswerReader(_joined(None, reasoning), None, prompt, keeps_space=keeps_space)
+        else:
+            first = None if reasoning is None else reasoning(is_open=is_open)
         # A chain, reasoning first and calls in the rest, so that any two forms combine
         # (decision 0012).
-        first: OutputParser | None = None
-        if isinstance(reasoning, AnswerFamily):
-            first = AnswerReader(_joined(None, reasoning), None, prompt, keeps_space=keeps_space)
-        elif reasoning is not None:
-            first = reasoning(is_open=self.reasoning_is_open(prompt))
-            first.feeds_tools = tool is not None
         second: OutputParser | None = None
         if isinstance(tool, AnswerFamily):
             second = AnswerReader(_joined(tool, None), tools, prompt)

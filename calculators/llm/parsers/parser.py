@@ -64,18 +64,43 @@ class ReasoningParser(OutputParser):
         turn: the text that the model writes between its reasoning and what follows; None stands for
             white space.
         answer_start: the text that the model writes before an answer that is not a call.
-        feeds_tools: a tool parser reads the content.
     """
 
     start_tags: ClassVar[tuple[str, ...]] = ()
     end_tag: ClassVar[str] = ""
     turn: ClassVar[str | None] = None
     answer_start: ClassVar[str] = ""
-    feeds_tools: bool = True
 
     def __init__(self, *, is_open: bool = False) -> None:
         """``is_open``: the text begins inside the reasoning. Later, that it is inside."""
         self.is_open = is_open
+
+
+class MessageParser(ToolParser, ReasoningParser):
+    """Reads an answer that is a row of messages to several recipients.
+
+    One reading finds the calls and the reasoning. A parser that is used for one of the two makes
+    content of the other.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        is_open: bool = False,
+        takes_reasoning: bool = False,
+    ) -> None:
+        """``tools``: None: calls are content."""
+        ToolParser.__init__(self, tools)
+        ReasoningParser.__init__(self, is_open=is_open)
+        self._takes_calls: Final = tools is not None
+        self._takes_reasoning: Final = takes_reasoning
+        self._scanner: Final = TagScanner()
+
+    @property
+    def is_thinking(self) -> bool:
+        """True if the text so far certainly ends within reasoning."""
+        return self.is_open and self._scanner.is_empty
 
 
 def beginnings(literal: str) -> str:
@@ -132,6 +157,29 @@ class Tags:
 def tags_of(*tags: str) -> Tags:
     """Return the `Tags` of ``tags``, each once. It is made once, for readers that live shortly."""
     return Tags(*dict.fromkeys(tags))
+
+
+class MessageJoiner:
+    """Joins the texts of messages with a separator. Messages without text do not count."""
+
+    __slots__ = ("_has_text", "_is_new", "_separator")
+
+    def __init__(self, separator: str) -> None:
+        self._separator = separator
+        self._has_text = False
+        self._is_new = False
+
+    def begin(self) -> None:
+        """Begin another message."""
+        self._is_new = self._has_text
+
+    def add(self, text: str) -> str:
+        """Return more text of the message, not empty, after the separator if one is due."""
+        self._has_text = True
+        if self._is_new:
+            self._is_new = False
+            return self._separator + text
+        return text
 
 
 class TagScanner:

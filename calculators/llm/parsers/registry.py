@@ -46,19 +46,18 @@ class _ParserKind(NamedTuple):
 
 
 # Messages with recipients are no frame around calls, so two families have readers of their own.
+_MESSAGES: Final = MappingProxyType({"gptoss": "harmony:GptOssParser", "onyx": "onyx:OnyxParser"})
 _TOOL: Final = _ParserKind(
     "tool parser",
     ToolParser,
-    MappingProxyType({"gptoss": "harmony:GptOssToolParser", "onyx": "onyx:OnyxToolParser"}),
+    _MESSAGES,
     "graphrt.tool_parsers",
     "calls",
 )
 _REASONING: Final = _ParserKind(
     "reasoning parser",
     ReasoningParser,
-    MappingProxyType(
-        {"gptoss": "harmony:GptOssReasoningParser", "onyx": "onyx:OnyxReasoningParser"}
-    ),
+    _MESSAGES,
     "graphrt.reasoning_parsers",
     "reasoning",
 )

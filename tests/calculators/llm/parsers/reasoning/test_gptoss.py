@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Content, Reasoning
-from calculators.llm.parsers.harmony import GptOssReasoningParser
+from calculators.llm.parsers.harmony import GptOssParser
 from tests.calculators.llm.parsers.said import Said, parse
 
 FINAL = "<|start|>assistant<|channel|>final<|message|>"
@@ -39,7 +39,7 @@ def test_an_answer_may_have_no_channel() -> None:
 
 
 def test_text_is_passed_on_as_it_arrives() -> None:
-    parser = GptOssReasoningParser()
+    parser = GptOssParser(takes_reasoning=True)
     assert parser.feed("<|channel|>analysis<|message|>Hm") == [Reasoning("Hm")]
     assert parser.feed(" well<|e") == [Reasoning(" well")]
     assert parser.feed("nd|><|channel|>final<|message|>Hi") == [Content("Hi")]

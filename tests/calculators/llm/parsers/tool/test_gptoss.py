@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from calculators.llm.parsers.harmony import GptOssToolParser
+from calculators.llm.parsers.harmony import GptOssParser
 from calculators.llm.parsers.output_parsers import OutputParsers
 from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers, said
 
@@ -73,7 +73,7 @@ def test_one_of_several_calls_may_lack_its_end() -> None:
 
 
 def test_a_call_begins_with_its_header_and_its_arguments_are_streamed() -> None:
-    parser = GptOssToolParser()
+    parser = GptOssParser({})
     assert parser.feed("<|channel|>commentary to=functions.f <|mess") == []
     assert parser.feed('age|>{"a') == [ToolCall("f"), Arguments('{"a')]
     assert parser.feed('":<') == [Arguments('":')]

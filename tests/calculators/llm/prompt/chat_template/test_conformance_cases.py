@@ -11,7 +11,7 @@ import pytest
 from calculators.images.media.tags import with_tags
 from calculators.llm.api.openai.responses_input import read_input
 from calculators.llm.parsers.families import AnswerFamily
-from calculators.llm.parsers.harmony import GptOssToolParser
+from calculators.llm.parsers.harmony import GptOssParser
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import ToolForm, reasoning_parser, tool_parser
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze
@@ -59,7 +59,7 @@ def declared_name(form: ToolForm) -> str:
     """Return the name of a declaration, which may have been found by an alias."""
     if isinstance(form, AnswerFamily):
         return form.name
-    return "gptoss" if form is GptOssToolParser else "onyx"
+    return "gptoss" if form is GptOssParser else "onyx"
 
 
 def marks_of(name: str | None) -> object:
