@@ -251,6 +251,21 @@ _SAME: Final = {
 }
 
 
+class Infill(NamedTuple):
+    """The other side of a gap: a completion fills in what is between its prompt and ``suffix``.
+
+    Attributes:
+        files: name and text of other files of the project.
+        middle: the beginning of the missing text.
+        is_cut: texts that are too long for the model are cut; otherwise the request is refused.
+    """
+
+    suffix: str
+    files: tuple[tuple[str, str], ...] = ()
+    middle: str = ""
+    is_cut: bool = False
+
+
 class Api(StrEnum):
     """The API that a client asked by. The value is the end of the path."""
 
@@ -291,6 +306,8 @@ class GenerationRequest:
         model: as the client named it.
         messages: the conversation; () for completions.
         prompts: of completions: texts, or token ids.
+        infill: the completion fills in what is between its prompts, which are texts, and another
+            text; None: it goes on with its prompts.
         images: the sources of the images in the messages, in their order.
         sounds: the sounds in the messages, in their order.
         speech: the answer is spoken by a model that speaks; None: it is not.
@@ -338,6 +355,7 @@ class GenerationRequest:
     model: str
     messages: tuple[Message, ...] = field(default=(), repr=False)
     prompts: tuple[str | tuple[int, ...], ...] = field(default=(), repr=False)
+    infill: Infill | None = field(default=None, repr=False)
     images: tuple[ImageReference, ...] = field(default=(), repr=False)
     sounds: tuple[SoundReference, ...] = field(default=(), repr=False)
     speech: Speech | None = None
@@ -600,6 +618,7 @@ _KINDS: Final[Mapping[str, Any]] = {
     "tools": Tools,
     "parallel_tool_calls": bool,
     "form": (StructuredOutput, NoneType),
+    "infill": (Infill, NoneType),
     "speech": (Speech, NoneType),
     "template": TemplateArguments,
     "sampling": Mapping,
@@ -631,6 +650,7 @@ _TEXTS: Final = ("model", "id", "answer_model")
 _MEANT: Final[Mapping[str, str]] = {
     "messages": 'request.with_messages({"role": "user", "content": "Hello"}, *request.messages)',
     "prompts": 'replace(request, prompts=("Once upon a time",))',
+    "infill": 'replace(request, infill=Infill("text after the gap"))',
     "images": 'replace(request, images=(ImageReference("https://...", "messages[0]"),))',
     "tools": 'replace(request, tools=Tools(items=[...], choice="auto")), or NO_TOOLS',
     "sampling": "request.with_sampling(max_tokens=100)",

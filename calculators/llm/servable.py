@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import getrandbits
@@ -23,6 +23,7 @@ from calculators.language.generation_request import (
     NO_TOOLS,
     Api,
     GenerationRequest,
+    Infill,
     TemplateArguments,
     Tools,
 )
@@ -82,6 +83,16 @@ class Prompts(Protocol):
 
     async def encode(
         self, text: str, *, add_special_tokens: bool = True, will_be_cut: bool = False
+    ) -> Prompt: ...
+
+    async def fill_in(
+        self,
+        prefix: str,
+        suffix: str,
+        files: Sequence[tuple[str, str]] = (),
+        *,
+        middle: str = "",
+        room: int | None = None,
     ) -> Prompt: ...
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]: ...
@@ -281,6 +292,10 @@ class LlmServable:
         shows_raw_text = self.settings.verbose_response
         has_tools = isinstance(checked, ChatRequest) and bool(checked.tools.items)
         is_guided = has_tools or checked.structured is not None
+        is_infill = isinstance(checked, CompletionRequest) and checked.infill is not None
+        ends: Collection[int] = ()
+        if is_infill:
+            ends = self.model.prompts_ready.infill_ends or ()
         for prompt in prompts:
             count = self.check_prompt(prompt.input_ids, param=prompt.param)
             settings = fit_to_model(
@@ -291,6 +306,8 @@ class LlmServable:
                 has_images=bool(prompt.images),
                 may_be_less=not checked.limits_itself,
             )
+            if is_infill:
+                settings = self._infill_settings(settings)
             if checked.model in self._adapters:
                 settings = msgspec.structs.replace(settings, adapter=checked.model)
             if is_guided:
@@ -311,6 +328,7 @@ class LlmServable:
                         count,
                         keeps_space=settings.grammar is not None
                         and settings.grammar.begins_with_space,
+                        ends=ends,
                         keeps_raw_text=logs_raw_text or (shows_raw_text and not choices),
                     )
                 )
@@ -424,7 +442,9 @@ class LlmServable:
         made: list[_Prompt] = []
         for number, text in enumerate(request.prompts):
             param = field if len(request.prompts) == 1 else f"{field}[{number}]"
-            if isinstance(text, str):
+            if request.infill is not None:
+                made.append(await self._infill_prompt(text, request, request.infill, param))
+            elif isinstance(text, str):
                 prompt = await self.prompts.encode(
                     text, add_special_tokens=request.add_special_tokens, will_be_cut=will_be_cut
                 )
@@ -433,6 +453,26 @@ class LlmServable:
                 shown = self.tokens.decode(text, skip_special_tokens=False)
                 made.append(_Prompt(self.token_ids(text, param=param), shown, param))
         return made
+
+    async def _infill_prompt(
+        self, prefix: object, request: CompletionRequest, infill: Infill, param: str
+    ) -> _Prompt:
+        if not isinstance(prefix, str):  # by a node
+            raise RequestError("the text before the gap must be a text, not token ids", param=param)
+        asked = request.settings.max_new_tokens if request.limits_itself else None
+        room = self._room(1 if asked is None else asked) if infill.is_cut else None
+        prompt = await self.prompts.fill_in(
+            prefix, infill.suffix, infill.files, middle=infill.middle, room=room
+        )
+        return _Prompt(prompt.input_ids, prompt.text, param)
+
+    def _infill_settings(self, settings: GenerationSettings) -> GenerationSettings:
+        """Return the settings of an answer that also ends where a text that is filled in does."""
+        ends = self.model.prompts_ready.infill_ends
+        if not ends or settings.ignore_eos:
+            return settings
+        own = settings.stop_token_ids or self.defaults.eos_token_ids
+        return msgspec.structs.replace(settings, stop_token_ids=tuple(dict.fromkeys((*own, *ends))))
 
     def _cut(
         self, prompt: _Prompt, request: CheckedRequest, truncation: PromptTruncation
@@ -548,11 +588,15 @@ class LlmServable:
                 "a model that sees images takes prompts whole: leave out truncate_prompt_tokens",
                 param=TRUNCATES,
             )
+        return truncation.cut(ids, self._room(answer_tokens))
+
+    def _room(self, answer_tokens: int) -> int | None:
+        """Return the most tokens of a prompt beside an answer; None: there is no limit."""
         limits = self.limits
         length = limits.request.max_model_length
         beside = None if length is None else length - answer_tokens
         rooms = (beside, limits.batch_without_split, limits.prompt, limits.cache)
-        return truncation.cut(ids, min((each for each in rooms if each is not None), default=None))
+        return min((each for each in rooms if each is not None), default=None)
 
     def check_prompt(self, input_ids: bytes, *, param: str) -> int:
         """Check that the engine can take a prompt, and return its number of tokens.

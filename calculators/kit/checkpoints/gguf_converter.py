@@ -31,6 +31,7 @@ from calculators.kit.checkpoints.gguf import GgufFile
 from calculators.kit.checkpoints.packed import OffsetForm
 from calculators.kit.checkpoints.tokenizer_graph import word_pieces, write_tokenizer
 from calculators.kit.checkpoints.vocabulary import (
+    INFILL_IDS,
     PreTokenizer,
     Vocabulary,
     pre_tokenizer_of,
@@ -328,6 +329,7 @@ def _config(file: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         **{key: value for key, value in found.items() if value},
         **_token_ids(vocabulary),
+        **({INFILL_IDS: dict(vocabulary.infill)} if vocabulary.infill else {}),
     }
 
 

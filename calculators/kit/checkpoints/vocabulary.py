@@ -68,6 +68,17 @@ _INFILL_ENDS: Final = frozenset(
     b"""<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO>
     <reponame> <|file_sep|>""".split()
 )
+#: The member of a converted model's ``config.json`` with the ids of the tokens for filling in text
+#: that its file names, and the keys of these, of which files have one.
+INFILL_IDS: Final = "infill_token_ids"
+_INFILL_KEYS: Final = {
+    "prefix": ("fim_pre", "prefix"),
+    "suffix": ("fim_suf", "suffix"),
+    "middle": ("fim_mid", "middle"),
+    "repository": ("fim_rep",),
+    "file": ("fim_sep",),
+    "pad": ("fim_pad",),
+}
 
 
 class TokenType(IntEnum):
@@ -98,6 +109,7 @@ class Vocabulary:
         merges: pairs as they are written, ``left right``, in order.
         bos, eos, pad, unknown, separator, mask: ids; None: the vocabulary has no such token.
         ends: ids of all tokens that end an answer, in order.
+        infill: ids of the tokens that the file names for filling in text, by their part.
         adds_bos, adds_eos, adds_separator: None where the file does not say and it depends on the
             pre-tokenizer.
         adds_space: a text begins with a space.
@@ -122,6 +134,7 @@ class Vocabulary:
     separator: int | None
     mask: int | None
     ends: Sequence[int]
+    infill: Mapping[str, int]
     adds_bos: bool | None
     adds_eos: bool
     adds_separator: bool | None
@@ -202,6 +215,7 @@ class _VocabularyReader:
             separator=self._token("seperator"),  # as ggml spells it
             mask=self._token("mask"),
             ends=self._ends(eos, types),
+            infill=self._infill(),
             adds_bos=self._metadata.flag(
                 _PREFIX + "add_bos_token", {"llama": True, "bert": True, "t5": False}.get(kind)
             ),
@@ -285,6 +299,13 @@ class _VocabularyReader:
         if b"<|tool_response>" in texts and eos != texts.get(b"</s>", -1):
             found.discard(texts.get(b"</s>", -1))  # a tag of HTML in Gemma 4
         return sorted(found)
+
+    def _infill(self) -> dict[str, int]:
+        found = {
+            name: next((id for key in keys if (id := self._token(key)) is not None), None)
+            for name, keys in _INFILL_KEYS.items()
+        }
+        return {name: id for name, id in found.items() if id is not None}
 
     def _templates(self) -> dict[str, str]:
         key = "tokenizer.chat_template"

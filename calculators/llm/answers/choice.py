@@ -83,6 +83,7 @@ class Choice:
 
     __slots__ = (
         "_arguments",
+        "_ends",
         "_held",
         "_length",
         "_max_calls",
@@ -112,6 +113,7 @@ class Choice:
         max_calls: int | None = None,
         raw: Detokenizer | None = None,
         reasoning: ReasoningCount | None = None,
+        ends: Collection[int] = (),
     ) -> None:
         """Make a choice without tokens.
 
@@ -121,6 +123,7 @@ class Choice:
             max_calls: the choice ends where one more call would begin; None: at none.
             raw: makes `raw_text`; must show special tokens.
             reasoning: counts the tokens of reasoning; without it their number is unknown.
+            ends: tokens that are not of the text where the choice ends with one.
         """
         stops = stops or _NO_STOPS
         self._stream = stream
@@ -129,6 +132,7 @@ class Choice:
         self._max_calls = max_calls
         self._raw = raw
         self._reasoning = reasoning
+        self._ends = ends
         #: Pieces of the last call's arguments, where a stop string may cut them.
         self._arguments: list[str] = []
         #: Pieces of the arguments of the call that has not ended; see `with_call_ends`.
@@ -181,7 +185,11 @@ class Choice:
 
         ``scored``: with the log-probabilities that the engine has reported.
         """
-        gain = await self.feed(tokens.token_ids, tokens.logprobs if scored else ())
+        ids, logprobs = tokens.token_ids, tokens.logprobs if scored else []
+        if self._ends and tokens.finish_reason is not None and ids and ids[-1] in self._ends:
+            self.completion_tokens += 1
+            ids, logprobs = ids[:-1], logprobs[: len(ids) - 1]
+        gain = await self.feed(ids, logprobs)
         if self.is_stopped:
             ended = FinishReason.STOP
         elif tokens.finish_reason is None:
@@ -595,11 +603,12 @@ class ChoiceFactory:
         *,
         keeps_space: bool,
         keeps_raw_text: bool,
+        ends: Collection[int] = (),
     ) -> Choice:
         """Make one choice.
 
         ``keeps_space``: the answer follows a form that may begin with white space.
-        ``keeps_raw_text``: see `Choice.raw_text`.
+        ``keeps_raw_text``: see `Choice.raw_text`. ``ends``: see `Choice`; the answer fills in text.
         """
         shown: frozenset[str] = frozenset()
         parser: AnswerParser | None = None
@@ -619,18 +628,23 @@ class ChoiceFactory:
                 shown = self._shown[schemas is not None]
             max_calls = None if request.parallel_tool_calls or schemas is None else 1
         visible = self._visible(shown if request.skip_special_tokens else None)
+        stream = visible.start()
+        if ends and isinstance(stream, TableDetokenizer):
+            # The space in front belongs to the text, as indentation does.
+            stream.strips_space = False
         stops: StopStrings | None = None
         if request.settings.stop_strings:
             include = request.include_stop_str_in_output
             stops = StopStrings(request.settings.stop_strings, include=include)
         return Choice(
-            visible.start(),
+            stream,
             stops,
             parser,
             echoed=prompt_tokens if request.settings.echo else 0,
             max_calls=max_calls,
             raw=self._visible(None).start() if keeps_raw_text else None,
             reasoning=ReasoningCount(visible.turning, visible.hidden) if thinks else None,
+            ends=ends,
         )
 
     def _visible(self, shown: frozenset[str] | None) -> _VisibleTokens:

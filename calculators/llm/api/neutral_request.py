@@ -161,6 +161,7 @@ def neutral_request(
     if isinstance(checked, CompletionRequest):
         wants_logprobs = checked.logprobs is not None
         written["prompts"] = checked.prompts if has_prompt else ((),) * len(checked.prompts)
+        written["infill"] = checked.infill if has_prompt else None
     elif isinstance(checked, ChatRequest):
         wants_logprobs = checked.logprobs
         if has_prompt:
@@ -254,6 +255,7 @@ def resolved_request(
         return CompletionRequest(
             **structs.asdict(generation),
             prompts=request.prompts,
+            infill=request.infill,
             logprobs=body.get("logprobs"),
             add_special_tokens=body.get("add_special_tokens", True),
         )

@@ -30,6 +30,7 @@ from calculators.images.media.tags import (
     without_sound_tags,
     without_tags,
 )
+from calculators.kit.checkpoints.vocabulary import INFILL_IDS
 from calculators.kit.child_process.library_errors import lacks_memory, library_reason
 from calculators.kit.model_json import read_model_json
 from calculators.kit.requests.http_payload import RequestError
@@ -42,12 +43,25 @@ from calculators.llm.prompt.chat_template.analysis import (
 from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError, RenderLimits
-from calculators.llm.prompt.chat_template.text_guard import GuardedTokens, TextGuard, written_tokens
+from calculators.llm.prompt.chat_template.text_guard import (
+    ControlTokens,
+    GuardedTokens,
+    TextGuard,
+    written_tokens,
+)
+from calculators.llm.prompt.fill_in_middle import (
+    InfillParts,
+    file_text,
+    heading_texts,
+    infill_prompt,
+    infill_tokens,
+)
 from calculators.llm.prompt.messages import (
     Chat,
     Decode,
     DecodedTokens,
     Encode,
+    FillIn,
     Prompt,
     PromptReady,
     PromptRefused,
@@ -195,6 +209,12 @@ _REDUCED_FROM: Final = 4
 _FEW: Final = 16
 #: Letters that most vocabularies join with no other one.
 _LETTERS_BEFORE: Final = ("\n", "\t", "\x01", "\u2060")
+#: Between the pieces of a text; no text of JSON has half of a surrogate pair once it was encoded.
+_MARK: Final = "\ud800"
+_CANNOT_FILL_IN: Final = (
+    "this model cannot fill in text: its tokenizer has none of the known tokens for that, such as "
+    "<|fim_prefix|>; take a model for code, or leave out the text after the gap"
+)
 _TOO_MUCH_MEMORY: Final = "the prompt needs too much memory"
 
 
@@ -233,6 +253,10 @@ class PromptBuilder:
         self._encoder = TextEncoder(self._tokenizer)
         self._vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
         self._spaces = {i for i, piece in enumerate(self._pieces) if piece in (_META_SPACE, b" ")}
+        self._infill = infill_tokens(
+            self._vocabulary,
+            read_model_json(self._model_path / "config.json").get(INFILL_IDS) or {},
+        )
         self._max_tokens = max_tokens
         self._sees_images = sees_images
         self._media_tokens: dict[int, str] = {}
@@ -290,7 +314,11 @@ class PromptBuilder:
 
     def ready(self) -> PromptReady:
         """Return the message that the process sends once it is loaded."""
-        ready = PromptReady(tokens=self._token_table(), template_problem=self._problem)
+        ready = PromptReady(
+            tokens=self._token_table(),
+            template_problem=self._problem,
+            infill_ends=None if self._infill is None else self._infill.ends,
+        )
         if self._chats is None:
             return ready
         return msgspec.structs.replace(
@@ -314,6 +342,8 @@ class PromptBuilder:
                         will_be_cut=message.will_be_cut,
                     )
                     return Prompt(ids, message.text)
+                case FillIn():
+                    return self._fill_in(message)
                 case TokenizeTexts():
                     return TokenizedTexts([self.tokenize(text, message) for text in message.texts])
                 case Decode():
@@ -450,6 +480,50 @@ class PromptBuilder:
                 if begin.lstrip(b" ") == letter.encode():
                     return each[count:]
         return ids
+
+    # Filling in text -----------------------------------------------------------------------------
+
+    def _fill_in(self, question: FillIn) -> Prompt:
+        tokens = self._infill
+        if tokens is None:
+            raise RequestError(_CANNOT_FILL_IN, param="suffix")
+        prefix, suffix = question.prefix, question.suffix
+        most = self._max_bytes
+        if question.room is not None and most is not None:
+            # The rest is cut anyway; a text of megabytes would take a second.
+            prefix, suffix = prefix[-most:], suffix[:most]
+        self._check_length(prefix + suffix + question.middle, will_be_cut=question.room is not None)
+        project, open_file = heading_texts(tokens)
+        parts = InfillParts(
+            prefix=self._text_ids(prefix, begins_with_space=tokens.begins_with_space),
+            suffix=self._text_ids(suffix),
+            middle=self._text_ids(question.middle),
+            files=[self._text_ids(file_text(tokens, *each)) for each in question.files],
+            project=self._text_ids(project),
+            open_file=self._text_ids(open_file),
+        )
+        begin = self._encoder.encode("", special=True).tolist()
+        bos = self._tokenizer.get_bos_token_id()
+        ids = infill_prompt(tokens, parts, [each for each in begin if each == bos], question.room)
+        return Prompt(np.array(ids, dtype=np.int64).tobytes(), self.decode(ids, False))
+
+    def _text_ids(self, text: str, *, begins_with_space: bool = False) -> list[int]:
+        """Tokenize a client's text without a space in front, and without any special token."""
+        pieces = self._textual.marked(text, _MARK).split(_MARK)
+        first = [] if begins_with_space and text else [""]
+        ids: list[int] = np.frombuffer(self._encode_pieces([*first, *pieces]), np.int64).tolist()
+        return ids
+
+    @cached_property
+    def _textual(self) -> ControlTokens:
+        """The tokens that are text in a text that is filled in."""
+        texts = {text: each for each, text in self._special.items()}
+        if self._infill is not None:
+            ends = {
+                self._pieces[each].decode("utf-8", "replace"): each for each in self._infill.ends
+            }
+            texts |= ends
+        return ControlTokens(self._tokens_in_text(texts))
 
     # Tokens that text must not have ---------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from calculators.llm.prompt.messages import (
     Decode,
     DecodedTokens,
     Encode,
+    FillIn,
     Prompt,
     PromptLoad,
     PromptReady,
@@ -200,6 +201,22 @@ class PromptProcess:
         """Tokenize a text to be a prompt; raises as `chat` does."""
         prompt: Prompt = await self._ask(Encode(text, add_special_tokens, will_be_cut))
         return prompt
+
+    def fill_in(
+        self,
+        prefix: str,
+        suffix: str,
+        files: Sequence[tuple[str, str]] = (),
+        *,
+        middle: str = "",
+        room: int | None = None,
+    ) -> Coroutine[Any, Any, Prompt]:
+        """Make the prompt that asks for the text between two others; see `FillIn`.
+
+        Raises:
+            RequestError: the model has no tokens for that; else as `chat` does.
+        """
+        return self._ask(FillIn(prefix, suffix, files, middle, room))
 
     async def tokenize(self, texts: Sequence[str], **options: Any) -> list[bytes]:
         """Return a JSON array of each text's tokens; options are the members of `TokenizeTexts`."""

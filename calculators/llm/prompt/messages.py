@@ -67,6 +67,22 @@ class Encode(msgspec.Struct, frozen=True, tag="encode", array_like=True):
     will_be_cut: bool = False
 
 
+class FillIn(msgspec.Struct, frozen=True, tag="fill", array_like=True):
+    """Make the prompt that asks for the text between two others.
+
+    Attributes:
+        files: name and text of other files of the project.
+        middle: the beginning of the missing text.
+        room: the most tokens of the prompt, to which the texts are cut; None: they are not.
+    """
+
+    prefix: str
+    suffix: str
+    files: Sequence[tuple[str, str]] = ()
+    middle: str = ""
+    room: int | None = None
+
+
 class TokenizeTexts(msgspec.Struct, frozen=True, tag="tokenize", array_like=True):
     """Tokenize texts of any length, for a client that asks for tokens.
 
@@ -99,6 +115,8 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
         tool_parser, reasoning_parser: the forms that fit the template; "" for none.
         made: the one that was made of it, where a name says so.
         knows_tools: the template shows tools. Otherwise they are written into messages.
+        infill_ends: the tokens that end a text that is filled in, beside the model's own; None: the
+            vocabulary has no tokens for that.
     """
 
     tokens: TokenTable
@@ -107,6 +125,7 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     reasoning_parser: str = ""
     made: AnswerFamily | None = None
     knows_tools: bool = True
+    infill_ends: tuple[int, ...] | None = None
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):
@@ -160,7 +179,7 @@ class PromptRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True)
     code: str = "INVALID_ARGUMENT"
 
 
-Question = Chat | Encode | TokenizeTexts | Decode
+Question = Chat | Encode | FillIn | TokenizeTexts | Decode
 ToPrompt = PromptLoad | Question | StopChild
 FromPrompt = (
     PromptReady

@@ -313,9 +313,10 @@ GENERATING: Final[Members] = table(
     refused("is not supported; continue a text with /completions", "continue_final_message"),
     refused(
         "is not supported",
-        "suffix bad_words allowed_token_ids return_tokens_as_token_ids guided_whitespace_pattern "
+        "bad_words allowed_token_ids return_tokens_as_token_ids guided_whitespace_pattern "
         "repetition_detection",
     ),
+    refused("is one of /completions: it fills in what is before a text", "suffix"),
     refused("is not accepted from a request", "logits_processors"),
     refused("is not supported; use best_of", "use_beam_search"),
     refused("is not supported; use reasoning_effort", "thinking_token_budget"),

@@ -11,6 +11,7 @@ from calculators.images.media.image import ImageReference, SoundReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     BOOLEAN,
+    STRING,
     TOKEN_ID,
     Members,
     Object,
@@ -25,6 +26,7 @@ from calculators.kit.requests.schema import array, flag, one_of, ref, request, s
 from calculators.language.generation_request import (
     NO_ARGUMENTS,
     NO_TOOLS,
+    Infill,
     TemplateArguments,
     Tools,
     ToolServer,
@@ -253,6 +255,12 @@ COMPLETION_MEMBERS: Final[Members] = table(
     max_tokens_member(about="How many tokens the answer may have; 0 only with `echo`.", least=0),
     TOKEN_IDS_MEMBER,
     stop_member("stop"),
+    honoured(
+        "suffix",
+        STRING,
+        "The answer is the text between `prompt`, which is a text then and may be empty, and this "
+        "one. The model must have tokens for that, as models for code have.",
+    ),
     honoured("echo", BOOLEAN, "Each answer begins with its prompt."),
     honoured("add_special_tokens", BOOLEAN),
 )
@@ -270,11 +278,13 @@ class CompletionRequest(CheckedRequest, frozen=True, kw_only=True):
         logprobs: None: without log-probabilities; 0: with that of each token; 1: repeated under
             ``top_logprobs``.
         add_special_tokens: add the tokens that the model expects at the beginning of a text.
+        infill: see `GenerationRequest.infill`.
     """
 
     prompts: tuple[Prompt, ...]
     logprobs: int | None = None
     add_special_tokens: bool = True
+    infill: Infill | None = None
 
     @property
     def echo(self) -> bool:
@@ -293,21 +303,41 @@ def parse_completion_request(
     if isinstance(value, dict) and "messages" in value and value.get("prompt") is None:
         raise fields.missing("prompt", "messages are for /v3/chat/completions")
     body = read_body(value, COMPLETION_MEMBERS)
+    # Clients that complete the end of a file send "".
+    suffix = body.get("suffix") or None
+    prompts = _read_prompts(body, limits, least=1 if suffix is None else 0)
+    if suffix is not None:
+        _check_infill(body, prompts)
     return CompletionRequest(
         **structs.asdict(read_generation(body, defaults, limits, may_echo=True)),
-        prompts=_read_prompts(body, limits),
+        prompts=prompts,
+        infill=None if suffix is None else Infill(suffix),
         logprobs=body.get("logprobs"),
         add_special_tokens=body.get("add_special_tokens", True),
     )
 
 
-def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Prompt, ...]:
+#: Members that a text which is filled in cannot have, beside token ids as the prompt.
+_NOT_BESIDE_SUFFIX: Final = ("echo", "truncate_prompt_tokens")
+
+
+def _check_infill(body: Mapping[str, Any], prompts: tuple[Prompt, ...]) -> None:
+    for name in _NOT_BESIDE_SUFFIX:
+        if body.get(name):
+            raise fields.combined(name, "suffix")
+    if not all(isinstance(each, str) for each in prompts):
+        raise fields.invalid("prompt", "with suffix the prompt must be a text, not token ids")
+
+
+def _read_prompts(
+    body: Mapping[str, Any], limits: RequestLimits, *, least: int
+) -> tuple[Prompt, ...]:
     """Read a string, an array of strings, an array of ids, or an array of arrays of ids."""
     value = body.get("prompt")
     if value is None:
         raise fields.missing("prompt")
     if isinstance(value, str):
-        return (_check_text("prompt", value),)
+        return (_check_text("prompt", value, least),)
     if not isinstance(value, list):
         raise fields.wrong_type("prompt", "a string or an array", value)
     if not value:
@@ -319,14 +349,14 @@ def _read_prompts(body: Mapping[str, Any], limits: RequestLimits) -> tuple[Promp
             "prompt", f"{len(value)} prompts are more than the maximum {limits.max_prompts}"
         )
     if isinstance(value[0], str):
-        return tuple(_check_text(f"prompt[{i}]", text) for i, text in enumerate(value))
+        return tuple(_check_text(f"prompt[{i}]", text, least) for i, text in enumerate(value))
     return tuple(_check_ids(f"prompt[{i}]", ids) for i, ids in enumerate(value))
 
 
-def _check_text(path: str, text: object) -> str:
+def _check_text(path: str, text: object, least: int) -> str:
     if not isinstance(text, str):
         raise fields.wrong_type(path, "a string", text)
-    if not text:
+    if len(text) < least:
         raise fields.invalid(path, "the prompt is empty")
     return text
 

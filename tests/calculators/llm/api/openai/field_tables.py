@@ -257,6 +257,11 @@ COMPLETIONS: Table = {
     ),
     "n": CHAT["n"],
     "echo": (Effect(True, setting("echo"), True),),
+    "suffix": (
+        Effect("end", attrgetter("infill"), ("end", (), "", False)),
+        NoEffect(""),
+        Refusal(1),
+    ),
     "logprobs": (Effect(1, setting("logprobs"), True), Refusal(2)),
     "add_special_tokens": (Effect(False, attrgetter("add_special_tokens"), False),),
 }

@@ -78,7 +78,11 @@ def test_log_probabilities_are_those_of_the_chosen_tokens(value: Any) -> None:
 @pytest.mark.parametrize(
     ("members", "param"),
     [
-        ({"suffix": "end"}, "suffix"),
+        ({"suffix": 1}, "suffix"),
+        ({"suffix": "end", "echo": True}, "echo"),
+        ({"suffix": "end", "truncate_prompt_tokens": 4}, "truncate_prompt_tokens"),
+        ({"suffix": "end", "prompt": [1, 2]}, "prompt"),
+        ({"suffix": "", "prompt": ""}, "prompt"),
         ({"prompt_embeds": "AAAA"}, "prompt_embeds"),
         ({"logit_bias": {"1": 1}}, "logit_bias"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),
