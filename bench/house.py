@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple
 
 from bench.machine import DEMO, ROOT, JsonClient, ServerProcess, children, head, row
 
-PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+PACKAGES: Final = ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 #: Requests of which the functions count that run in each.
 _ROUNDS: Final = 4
 #: After an answer its server has records to close, which are a part of the request.

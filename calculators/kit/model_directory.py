@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calculators.kit.examples import find_path
 from graph_runtime import ResourceError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
 
@@ -17,7 +18,7 @@ def find_model_directory(models_path: str, graph: Path) -> Path:
     Raises:
         ResourceError: it is not a directory.
     """
-    directory = Path(graph, models_path).absolute()
+    directory = find_path(models_path, graph)
     if not directory.is_dir():
         raise ResourceError(
             f'models_path: "{models_path}" is not a directory; it is relative to the directory of '

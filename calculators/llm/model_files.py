@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from calculators.kit.checkpoints.gguf import GgufFile, read_gguf_facts
+from calculators.kit.examples import find_path
 from calculators.kit.tasks.model_config import LENGTH_NAMES
 from graph_runtime import ResourceError
 from graphrt_base.regular_file import MODEL_FILE_BYTES, read_regular_file
@@ -74,7 +75,7 @@ def find_model(models_path: str, directory: Path, field: str = "models_path") ->
         ResourceError: the model or one of its files is missing, or a file is empty or broken.
     """
     # Links are not resolved: one may be how models are switched.
-    path = Path(directory, models_path).absolute()
+    path = find_path(models_path, directory)
     if not path.exists():
         raise ResourceError(
             f'{field}: "{models_path}" does not exist; it is relative to the directory of the '

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import check_image_tags, message_type
 from calculators.images.image.scaling import check_size
 from graph_runtime import (
@@ -56,6 +56,7 @@ class ImageCroppingCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         inputs = contract.inputs
         inputs["IMAGE"].set(ImageFrame)
@@ -211,6 +212,7 @@ class WarpAffineCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.inputs["MATRIX"].set(tuple)
@@ -305,6 +307,7 @@ class ColorConvertCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         for tags, ports in ((_INPUTS, contract.inputs), (_OUTPUTS, contract.outputs)):
             for tag in tags:
                 ports[tag].set(ImageFrame).optional()

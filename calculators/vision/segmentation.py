@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.images.image.image_frame import ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size
 from calculators.vision.landmarks.scores_calculators import sigmoid
@@ -64,6 +64,7 @@ class TensorsToSegmentationCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         inputs = contract.inputs
         contract.require(
             inputs.has_tag("TENSORS") is not inputs.has_tag("TENSOR"),
@@ -212,6 +213,7 @@ class RecolorCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         contract.inputs["IMAGE"].set(ImageFrame)
         contract.inputs["MASK"].set(ImageFrame).optional()

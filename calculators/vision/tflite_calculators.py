@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calculators.images.image.detector_output import FixedOrderDetector
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import TENSORS, check_image_tags
 from calculators.images.image.scaling import check_size
 from calculators.vision.landmarks.scores_calculators import first_tensor, send_floats
@@ -217,6 +217,7 @@ class TfLiteTensorsToSegmentationCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         contract.inputs["TENSORS"].set(TENSORS)
         contract.inputs["PREV_MASK"].set(ImageFrame).optional()

@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, ParamSpec, TypeVar
 
 from calculators.kit.child_process.back_off import BackOff
+from calculators.kit.child_process.early_start import child_environment, python_module
 from servers.batches.batch_lines import end_batch
 from servers.batches.contents import StoreLock, drop_file, keep_file
 from servers.batches.objects import (
@@ -335,7 +335,9 @@ class BatchDesk:
         command = self.settings.worker_command
         # In the server's own session: with autogroups, Linux weighs niceness only inside one.
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, env={**os.environ, **clock_of_child()}
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            env={**child_environment({}), **clock_of_child()},
         )
         if self.settings.is_idle:
             give_lowest_priority(process.pid)
@@ -456,7 +458,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 def worker_command(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command of the worker of a server. ``words``: of `graphrt serve`."""
-    return (sys.executable, "-m", "servers.cli.batch_worker", *words)
+    return (*python_module("servers.cli.batch_worker"), *words)
 
 
 def publish_batches(families: Families, desk: BatchDesk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -34,6 +35,21 @@ KINDS: Final[Mapping[str, ProjectKind]] = MappingProxyType(
 )
 
 
+#: The commands as `graphrt --help` shows them: those that people begin with first.
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "serve and ask": ("serve", "chat", "batch", "bench"),
+        "models": ("pull", "list", "rm", "configure", "tune", "index"),
+        "graphs and calculators": (
+            *("init", "examples", "validate", "run", "describe", "calculators", "convert"),
+        ),
+        "configs": ("add-to-config", "remove-from-config", "config-schema"),
+        "what a model reads and writes": ("render-prompt", "detect", "parse-output"),
+        "this machine and its tools": ("doctor", "language-server", "completion"),
+    }
+)
+
+
 def kinds_text() -> str:
     """Return the kinds as lines of a help text."""
     width = max(map(len, KINDS))
@@ -44,14 +60,19 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line. It sets ``module``, the command's module."""
     parser = CommandParser(
         prog="graphrt",
-        description="Check, draw, run and serve MediaPipe graphs.",
+        usage="graphrt [-h] [--version] COMMAND ...",
+        description="Serve models and MediaPipe graphs; check, draw and run graphs.",
         epilog="Standard output carries data, standard error everything else. "
-        "Exit codes: 0 success, 1 failure, 2 wrong usage.",
+        "Exit codes: 0 success,\n1 failure, 2 wrong usage. `graphrt COMMAND --help` shows a "
+        "command's options.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--version", action=VersionAction, nargs=0, help="print the version and exit"
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    commands = parser.add_subparsers(
+        prog="graphrt", metavar="COMMAND", required=True, help=argparse.SUPPRESS
+    )
     _add_validate(commands)
     _add_describe(commands)
     _add_convert(commands)
@@ -61,6 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_detect(commands)
     _add_parse_output(commands)
     _add_init(commands)
+    _add_examples(commands)
     _add_serve(commands)
     _add_batch(commands)
     add_model_commands(commands)
@@ -71,7 +93,27 @@ def make_parser() -> argparse.ArgumentParser:
     _add_language_server(commands)
     _add_completion(commands)
     parser.commands = commands.choices
+    parser.description = f"{parser.description}\n\n{_grouped(commands)}"
     return parser
+
+
+def _grouped(commands: argparse._SubParsersAction[CommandParser]) -> str:
+    """Return the commands in their groups as lines of a help text."""
+    summaries = {each.dest: each.help or "" for each in commands._choices_actions}
+    width = max(map(len, summaries))
+    lines = []
+    for title, names in GROUPS.items():
+        shown = [
+            textwrap.fill(
+                summaries[name],
+                initial_indent=f"  {name:{width}}  ",
+                subsequent_indent=" " * (width + 4),
+                width=80,
+            )
+            for name in names
+        ]
+        lines += [f"{title}:", *shown, ""]
+    return "\n".join(lines).rstrip()
 
 
 def _add_sources(command: CommandParser, *, subgraphs: bool = True) -> None:
@@ -106,7 +148,10 @@ def _add_validate(commands: argparse._SubParsersAction[CommandParser]) -> None:
         "The exit code is 1 if any file has an error.",
     )
     command.add_argument(
-        "files", metavar="FILE", nargs="+", help=".pbtxt, .binarypb or a server's config.json"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help=".pbtxt, .binarypb, a server's config.json, or a directory with a graph.pbtxt",
     )
     command.add_argument("--format", choices=["text", "json"], default="text")
     _add_sources(command)
@@ -288,17 +333,32 @@ def _add_init(commands: argparse._SubParsersAction[CommandParser]) -> None:
     )
 
 
+def _add_examples(commands: argparse._SubParsersAction[CommandParser]) -> None:
+    command = add_command(
+        commands,
+        "examples",
+        "list the example models, graphs, agents and projects, and copy them",
+        "Without NAME: all of them with what they show. `all` copies everything into `examples`.\n"
+        "Nothing is overwritten. One need not be copied to be served, run or validated: where no\n"
+        "such file lies, `examples/...` is the installed one, and `demo` the model.",
+    )
+    command.add_argument("name", metavar="NAME", nargs="?", help="such as guard or graphs/guard")
+    command.add_argument(
+        "directory", metavar="DIR", nargs="?", help="a new or empty directory; default NAME"
+    )
+
+
 def _add_serve(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "serve",
-        "serve graphs over HTTP",
+        "serve models and graphs over HTTP and gRPC",
         "Listens at once, loads all graphs, and says on standard error what it serves and where.\n"
         "SIGTERM or Ctrl-C ends it when requests in flight are answered; a second one at once.\n"
         "SIGHUP reads the configuration again.",
     )
     command.set_defaults(module="servers.cli.early_serve")
-    command.subject = "CONFIG"
+    command.subject = "MODEL ..."
     command.add_later = _add_serve_later
 
 

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from calculators.kit.child_process.early_start import child_environment, python_module
 from servers.cli.messages import CommandFailed, print_error
 from servers.load.client import error_message
 
@@ -155,9 +156,10 @@ class OwnServer:
         self.url = ""
 
     def __enter__(self) -> OwnServer:
-        command = [sys.executable, "-m", "servers.cli", "serve", *self._words]
+        command = [*python_module("servers.cli"), "serve", *self._words]
         self._process = subprocess.Popen(
             [*command, "--rest_port", "auto"],
+            env=child_environment({}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

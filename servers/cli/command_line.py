@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import FrameType
 
+from calculators.kit.examples import example
 from calculators.kit.memory import collect_seldom
 from servers.cli.arguments import make_parser
 from servers.cli.interrupt import INTERRUPTED
@@ -222,6 +223,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _execute(argv: Sequence[str] | None) -> int:
     words = spread(sys.argv[1:] if argv is None else argv)
+    if words[:1] != ["examples"]:
+        words = [*map(_installed, words)]
     if words[:1] == ["serve"]:
         take_signals()
     parser = make_parser()
@@ -232,6 +235,14 @@ def _execute(argv: Sequence[str] | None) -> int:
     args.words = tuple(words)  # for a process that does the same
     status: int = import_module(args.module).execute(args)
     return status
+
+
+def _installed(word: str) -> str:
+    """Return the installed example that a word names as ``examples/...``, unless it lies here."""
+    flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    if not value.startswith("examples/") or os.path.lexists(value):
+        return word
+    return f"{flag}{equals}{example(value) or value}"
 
 
 def _is_output_broken() -> bool:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from graph_runtime import GraphError, ValidatedGraph, ValidationError
-from servers.cli.graph_registry import located, make_registry
+from servers.cli.graph_registry import graph_file, located, make_registry
 from servers.cli.messages import CommandFailed, print_error, print_warning
 from servers.drawing.description import GraphDescription, describe_graph, to_text
 from servers.drawing.diagram import make_diagram, to_dot, to_mermaid
@@ -23,6 +23,7 @@ def execute(args: argparse.Namespace) -> int:
     path = gguf_path(args.graph)
     if path is not None:
         return _describe_model(path, args)
+    args.graph = graph_file(args.graph)
     registry = make_registry(args)
     plan: ValidatedGraph | None = None
     problems: tuple[str, ...] = ()

@@ -11,10 +11,16 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import calculators
+from calculators.kit.examples import example_model
 from graph_runtime import REGISTRY, GraphError, Registry, load_graph_config
 from servers.cli.messages import CommandFailed
+from servers.config import find_graph
+from servers.operations.process import NAMES
+
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
@@ -26,6 +32,8 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
         CommandFailed: the import failed; the text names the place in the author's code.
     """
     path = author_file(name) if is_author_file(name) else None
+    if path is None:
+        _check_not_ours(name)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output carries data
             if path is not None:
@@ -39,6 +47,24 @@ def import_author_module(name: str, *, verbose: bool = False) -> ModuleType:
         if verbose:
             traceback.print_exc()
         raise CommandFailed(_failure(name, error), hint=_hint(name, error)) from error
+
+
+def _check_not_ours(name: str) -> None:
+    """Check that a module is not meant that one of graphrt's packages hides.
+
+    Raises:
+        CommandFailed: the working directory has another one of that name.
+    """
+    package = name.partition(".")[0]
+    own = next((each for each in (Path(package), Path(f"{package}.py")) if each.exists()), None)
+    if package not in NAMES or own is None or own.resolve() == (_ROOT / package).resolve():
+        return
+    raise CommandFailed(
+        f"`--calculators {name}`: {package} is a package of graphrt, which hides the one here",
+        hint=f"give {own} another name, or name its file: --calculators "
+        f"./{own if own.suffix else own / '__init__.py'}",
+        status=2,
+    )
 
 
 def is_author_file(name: str) -> bool:
@@ -146,6 +172,17 @@ def make_registry(args: argparse.Namespace, *, has_files: bool = True) -> Regist
         except GraphError as error:
             raise CommandFailed(located(path, error)) from error
     return registry
+
+
+def graph_file(word: str) -> str:
+    """Return the graph's file that a word names: itself, or graph.pbtxt in the directory that it
+    names, as `graphrt serve` finds it. An example model's name, such as demo, is its directory."""
+    path = Path(word)
+    directory = path if path.is_dir() else None if path.exists() else example_model(word)
+    if directory is None:
+        return word
+    found = str(find_graph(directory).graph_path)
+    return found if path.is_absolute() or directory is not path else os.path.relpath(found)
 
 
 def located(path: str, error: GraphError) -> str:

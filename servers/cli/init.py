@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from calculators.kit.examples import examples_directory
 from servers import NAME
 from servers.cli.arguments import KINDS, ProjectKind
-from servers.cli.examples import examples_directory
 from servers.cli.messages import CommandFailed
 
 #: As names of Python distributions; all of them can be names of models, too.
@@ -37,12 +37,12 @@ def execute(args: argparse.Namespace) -> int:
     kind = KINDS[args.kind]
     template, models = _sources(args.kind, kind)
     try:
-        _check_target(target)
-        with _staged(target) as project:
-            _copy(template, project, name=name)
+        check_target(target)
+        with staged(target) as project:
+            copy_files(template, project, name=name)
             for model in models:
-                _copy(model, project / "models" / model.name)
-            _publish(project, target)
+                copy_files(model, project / "models" / model.name)
+            publish(project, target)
     except OSError as error:
         place = error.filename2 or error.filename or target
         raise CommandFailed(f"{place}: {error.strerror or error}; nothing was made") from error
@@ -98,7 +98,7 @@ def _sources(name: str, kind: ProjectKind) -> tuple[Path, list[Path]]:
 # The directory ------------------------------------------------------------------------------------
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
     """Check that a project can be made in a directory: a new one, or one without files.
 
     Raises:
@@ -124,7 +124,7 @@ def _check_target(target: Path) -> None:
 
 
 @contextmanager
-def _staged(target: Path) -> Iterator[Path]:
+def staged(target: Path) -> Iterator[Path]:
     """Yield an empty directory on the target's disk, and remove what is left in it."""
     place = target if target.is_dir() else target.parent
     with tempfile.TemporaryDirectory(dir=place, prefix=f".{NAME}-init-") as directory:
@@ -134,7 +134,7 @@ def _staged(target: Path) -> Iterator[Path]:
         yield project
 
 
-def _publish(project: Path, target: Path) -> None:
+def publish(project: Path, target: Path) -> None:
     """Move a finished project to its place: all of it, or nothing.
 
     Raises:
@@ -161,11 +161,14 @@ def _publish(project: Path, target: Path) -> None:
 # The files ----------------------------------------------------------------------------------------
 
 
-def _copy(source: Path, place: Path, *, name: str | None = None) -> None:
-    """Copy the files of a directory, under the project's name if it is given.
+def copy_files(source: Path, place: Path, *, name: str | None = None) -> None:
+    """Copy a file, or the files of a directory, under the project's name if it is given.
 
     Files and directories get the permissions of new ones, not the installed package's.
     """
+    if source.is_file():
+        place.write_bytes(source.read_bytes())
+        return
     place.mkdir(parents=True, exist_ok=True)
     for each in sorted(source.rglob("*")):
         path = each.relative_to(source)

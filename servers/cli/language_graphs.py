@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import calculators
+from calculators.kit.examples import examples_directory
 from graph_runtime import REGISTRY, Registry
-from servers.cli.examples import examples_directory
+from servers.cli.examples import ROW
 from servers.drawing.description import describe_graph
 from servers.drawing.diagram import make_diagram, to_mermaid
 from servers.serving.graph_source import GraphSource
@@ -30,18 +30,16 @@ type of its packets; a dotted one is a back edge, a double one is a side packet,
 model. `graphrt describe GRAPH` draws any graph in this way, as text or with `--format svg`, and
 `graphrt run GRAPH --text "Hello"` asks it ([serving](serving.md#trying-a-language-graph)).
 """
-#: A row of examples/graphs/README.md: a file of the graph, and what the graph shows.
-_ROW: Final = re.compile(r"^\| .*\[[^]]+\]\(([\w/.]+)\) \| ([^|]+) \|", re.M)
 
 
-class Example(NamedTuple):
+class LanguageGraph(NamedTuple):
     """An example graph: its file below ``examples/graphs``, and what it shows."""
 
     file: str
     shows: str
 
 
-def language_graphs() -> Iterator[Example]:
+def language_graphs() -> Iterator[LanguageGraph]:
     """Yield the example graphs with streams of deltas, in the order of their page."""
     graphs = _graphs()
     files = [
@@ -49,12 +47,12 @@ def language_graphs() -> Iterator[Example]:
         for file in sorted(graphs.glob("*/*.pbtxt"))
         if "DELTAS:" in file.read_text(encoding="utf-8")
     ]
-    for named, shows in _ROW.findall((graphs / "README.md").read_text(encoding="utf-8")):
+    for named, shows in ROW.findall((graphs / "README.md").read_text(encoding="utf-8")):
         folder = named.partition("/")[0]
         file = named if named in files else f"{folder}/graph.pbtxt"
         if file in files:
             files.remove(file)
-            yield Example(file, shows)
+            yield LanguageGraph(file, shows)
     assert not files, f"examples/graphs/README.md has no row for {', '.join(files)}"
 
 
@@ -64,7 +62,7 @@ def page() -> str:
     return "\n".join([_HEAD, *map(_section, language_graphs())])
 
 
-def _section(example: Example) -> str:
+def _section(example: LanguageGraph) -> str:
     file = _graphs() / example.file
     title = file.parent.name if file.stem == "graph" else f"{file.parent.name}: {file.stem}"
     shows = example.shows[0].upper() + example.shows[1:]

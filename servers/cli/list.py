@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from calculators.kit.examples import example_model, example_models
 from calculators.tensors.openvino.directory_models import versions_in
 from servers.cli.messages import CommandFailed
 from servers.cli.stored_models import VARIABLE, store_directory
@@ -21,24 +22,31 @@ def execute(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     if args.list_models:
         return _list_as_model_server(args)
+    is_default = args.model_repository_path is None
     directory = store_directory(args.model_repository_path)
-    if not directory.is_dir():
-        # Before the first `graphrt pull` the default directory does not exist, and that is no
-        # error.
-        if args.model_repository_path is None:
-            return 0
+    # Before the first `graphrt pull` the default directory does not exist, and that is no error.
+    if not directory.is_dir() and not is_default:
         raise CommandFailed(f"{directory}: no such directory")
     names = sorted(name.as_posix() for name in served_directories(directory))
     if args.names:
         print("".join(f"{name}\n" for name in names), end="")
         return 0
-    rows = [_HEADINGS, *(_row(directory, name) for name in names)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    for row in rows if names else ():
+    rows = [_row(directory / name, name) for name in names]
+    if is_default:
+        rows += [_row(path, name, "comes with graphrt") for name, path in _examples()]
+    widths = [max(len(row[column]) for row in [_HEADINGS, *rows]) for column in range(3)]
+    for row in [_HEADINGS, *rows] if rows else ():
         print(
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         )
     return 0
+
+
+def _examples() -> Iterator[tuple[str, Path]]:
+    for name in example_models():
+        path = example_model(name)
+        if path is not None:
+            yield name, path
 
 
 def _list_as_model_server(args: argparse.Namespace) -> int:
@@ -76,9 +84,8 @@ def served_directories(root: Path) -> Iterator[Path]:
             yield path.relative_to(root)
 
 
-def _row(root: Path, name: str) -> tuple[str, str, str]:
-    directory = root / name
+def _row(directory: Path, name: str, origin: str = "") -> tuple[str, str, str]:
     size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
-    origin = read_origin(directory)
-    shown = "" if origin is None else f"{origin.repository}@{origin.commit[:12]}"
+    found = read_origin(directory)
+    shown = origin if found is None else f"{found.repository}@{found.commit[:12]}"
     return name, size_text(size), shown

@@ -138,8 +138,8 @@ def _add_list(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command = add_command(
         commands,
         "list",
-        "list the models that were pulled, or are in a directory",
-        "Names, sizes, and where models of a hub came from.",
+        "list the models that were pulled, come with graphrt, or are in a directory",
+        "Names, sizes, and where models came from.",
     )
     command.add_argument("--names", action="store_true", help="names only, one per line")
     command.add_argument("--list_models", action="store_true", help=argparse.SUPPRESS)

@@ -46,15 +46,23 @@ class CommandParser(argparse.ArgumentParser):
         if message:
             (file or sys.stderr).write(message)
 
+    def format_usage(self) -> str:
+        """Return the usage, without the options if it would be longer than the help is read."""
+        usage = super().format_usage()
+        if usage.count("\n") > _LONGEST_USAGE:
+            return f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
+        return usage
+
+    def format_help(self) -> str:
+        whole, short = super().format_usage(), self.format_usage()
+        return super().format_help().replace(whole, short, 1)
+
     def error(self, message: str) -> NoReturn:
         self.refuse(message, self._hint(message))
 
     def refuse(self, message: str, hint: str) -> NoReturn:
         """Print usage, error and hint, and exit as wrong usage does; "" hints at the help."""
-        usage = self.format_usage()
-        if usage.count("\n") > _LONGEST_USAGE:
-            usage = f"usage: {self.prog} [OPTION ...] [{self.subject}]\n"
-        sys.stderr.write(usage)
+        sys.stderr.write(self.format_usage())
         hint = hint or f"see `{self.prog} --help`"
         self.exit(2, f"error: {message}\nhint: {hint}\n")
 
@@ -78,8 +86,8 @@ class CommandParser(argparse.ArgumentParser):
         if owners:
             taken = " and ".join(f"`graphrt {name}`" for name in owners)
             return f"`{word}` is an option of {taken}: write it after the command"
-        near = _near(word, [*self.flags(), *self.commands])
-        return f"did you mean `{near}`?" if near else ""
+        likely = near(word, [*self.flags(), *self.commands])
+        return f"did you mean `{likely}`?" if likely else ""
 
     def _complete(self) -> None:
         add, self.add_later = self.add_later, None
@@ -101,7 +109,7 @@ class CommandParser(argparse.ArgumentParser):
         return list(self._option_string_actions)
 
 
-def _near(word: str, known: Sequence[str]) -> str | None:
+def near(word: str, known: Sequence[str]) -> str | None:
     """Return the known word of which a word is a misspelling, or None.
 
     A misspelling has about the same length, and its first letter is right. Other words that share

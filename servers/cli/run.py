@@ -20,7 +20,7 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run
 from servers.cli.feed import AddPacket, FeedError, FeedLine, FeedRunner, observed_streams, read_feed
-from servers.cli.graph_registry import located, make_registry
+from servers.cli.graph_registry import graph_file, located, make_registry
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
 from servers.cli.language_run import node_resources
@@ -141,6 +141,7 @@ def _image_input(plan: ValidatedGraph) -> str:
 
 def execute(args: argparse.Namespace) -> int:
     """Run the command and return the exit code."""
+    args.graph = graph_file(args.graph)
     side_packets = dict(_side_packet(text) for text in args.side_packet)
     is_language = language_run.is_asked(args)
     with json_lines_output() as output, _feed_stream(args.feed) as feed:

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from calculators.kit.examples import example_model, example_models
 from calculators.kit.seen_files import SeenFiles
 from calculators.kit.tasks import find_task, task_of_model
 from calculators.tensors.openvino.directory_models import SUFFIXES, versions_in
-from servers.cli.examples import example_model
 from servers.cli.messages import CommandFailed, print_warning
 from servers.cli.model_graph import graph_of_model, task_options_of
+from servers.cli.parser import near
 from servers.cli.serve_options import ServeOptions
 from servers.cli.stored_models import (
     ExportOfPull,
@@ -199,6 +200,17 @@ def served(options: ServeOptions) -> ServedSources:
     return ServedSources(config.graphs, partial(_joined, Path(words[0]), every), config.models)
 
 
+def _not_there(word: str) -> CommandFailed:
+    """Return the error for a word that names neither a file nor an example model."""
+    likely = near(word, example_models())
+    return CommandFailed(
+        f"{word}: no such file or directory, and no example model has this name",
+        hint=f"did you mean `{likely}`?"
+        if likely
+        else "`graphrt list` shows the models that are here; org/name is one of a hub",
+    )
+
+
 def _joined(path: Path, every: Sequence[ServedSources]) -> ServerConfig:
     """Read all of several graphs and models, which are then one configuration."""
     configs = [each.reread() for each in every]
@@ -230,6 +242,8 @@ class _Search:
         reference = None if path.exists() else reference_of(word)
         if reference is not None:
             return self.pulled(reference)
+        if not path.exists() and not path.suffix:
+            raise _not_there(word)
         return self._in(path)
 
     def in_repository(self, name: str) -> Path | None:

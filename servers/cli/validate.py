@@ -22,7 +22,7 @@ from calculators.tensors.openvino.directory_models import MODELS, DirectoryModel
 from graph_runtime import GraphError, GraphService, Registry, ResourceSettings, ValidatedGraph
 from graphrt_base.interrupts import contained, raise_interrupt
 from servers.cli.graph_check import GraphCheck, check_graph
-from servers.cli.graph_registry import make_registry
+from servers.cli.graph_registry import graph_file, make_registry
 from servers.config import ConfigError, GraphEntry, ModelEntry, read_config
 from servers.config.json_text import parse_json
 from servers.contract.finding import Finding
@@ -317,7 +317,7 @@ def execute(args: argparse.Namespace) -> int:
     registry = make_registry(args)
     results: list[dict[str, Any]] = []
     is_all_well = True
-    for path in args.files:
+    for path in map(graph_file, args.files):
         findings, content = check_of(path)(path, registry)
         findings.sort(key=_by_place(findings))
         is_valid = all(finding.severity != "error" for finding in findings)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.kit.examples import find_path
 from calculators.kit.seen_files import SeenFiles
 from calculators.tensors.openvino.model_settings import (
     ANY_INPUT,
@@ -275,7 +276,7 @@ def entry_of(config: Mapping[str, Any], root: Path, seen: SeenFiles | None = Non
     ``<root>/<name>`` unless given, and the others start there.
     """
     seen = seen or SeenFiles()
-    directory = root / (config.get("base_path") or config["name"])
+    directory = _base_path(config, root)
     graph_path = directory / config.get("graph_path", GRAPH_FILE)
     if "graph_path" not in config and not seen.exists(graph_path):
         # The form of model repositories with one directory per version.
@@ -293,10 +294,16 @@ def entry_of(config: Mapping[str, Any], root: Path, seen: SeenFiles | None = Non
     )
 
 
+def _base_path(config: Mapping[str, Any], root: Path) -> Path:
+    """Return the folder of a graph or model: as given, else of its name."""
+    given = config.get("base_path")
+    return find_path(str(given), root) if given else root / config["name"]
+
+
 def python_path_of(config: Mapping[str, Any], root: Path) -> tuple[Path, ...]:
     """Return the paths under the key ``python_path``, one or several, resolved from ``root``."""
     paths = config.get("python_path", ())
-    return tuple(root / path for path in ([paths] if isinstance(paths, str) else paths))
+    return tuple(find_path(path, root) for path in ([paths] if isinstance(paths, str) else paths))
 
 
 MAX_NIREQ: Final = 100_000
@@ -521,7 +528,7 @@ def model_entry_of(config: Mapping[str, Any], root: Path) -> ModelEntry:
     refusal = "custom loaders are not served" if config.get("custom_loader_options") else ""
     return ModelEntry(
         config["name"],
-        root / base_path,
+        _base_path(config, root),
         _policy_of(config.get("model_version_policy")),
         _settings_of(config),
         bool(config.get("allow_cache", True)),

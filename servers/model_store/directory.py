@@ -92,15 +92,11 @@ class ModelStore:
             busy: the error if another process works on it.
 
         Raises:
-            ModelError: another process works on it, or the package of locks is not installed.
+            ModelError: another process works on it.
         """
-        try:
-            from filelock import FileLock, Timeout
-        except ImportError:
-            raise ModelError(
-                "the directory of models needs the package filelock",
-                hint="pip install 'graphrt[hub]'",
-            ) from None
+        # With the first download: servers of models that are here need none of it.
+        from filelock import FileLock, Timeout
+
         downloads = self.directory / _DOWNLOADS
         downloads.mkdir(parents=True, exist_ok=True)
         lock = FileLock(downloads / f"{name}.lock")

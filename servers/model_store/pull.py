@@ -30,7 +30,6 @@ from servers.model_store.wanted_files import HubFile, ModelForm, WantedFiles, wa
 _TIMEOUT: Final = 20.0
 #: Bytes of an answer at a time, for clients that need a number.
 _PIECE: Final = 1 << 16
-_INSTALL: Final = "pip install 'graphrt[hub]'"
 #: Errors of answers that end too early, of httpx and of requests.
 _BROKEN_OFF: Final = ("ReadError", "RemoteProtocolError", "ChunkedEncodingError")
 _KEY_HINT: Final = (
@@ -58,9 +57,6 @@ class Hub:
 
         Args:
             address: None is ``HF_ENDPOINT``, and Hugging Face without that.
-
-        Raises:
-            ModelError: the package is not installed.
         """
         self._library = _library()
         self.address: str = (address or self._library.constants.ENDPOINT).rstrip("/")
@@ -184,15 +180,12 @@ def _answer(
 
 
 def _library() -> ModuleType:
-    try:
-        import huggingface_hub
-        import huggingface_hub.constants
-        import huggingface_hub.errors
-        import huggingface_hub.utils
-    except ImportError:
-        raise ModelError(
-            "models of a hub need the package huggingface_hub", hint=_INSTALL
-        ) from None
+    # With the first request to a hub: it is large.
+    import huggingface_hub
+    import huggingface_hub.constants
+    import huggingface_hub.errors
+    import huggingface_hub.utils
+
     return huggingface_hub
 
 

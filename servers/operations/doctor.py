@@ -164,7 +164,9 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
 #: Packages without which `graphrt serve` does not start, or serves less.
 NEEDED: Final = (
     "aiohttp",
+    "filelock",
     "grpcio",
+    "huggingface-hub",
     "jinja2",
     "msgspec",
     "numpy",
@@ -185,7 +187,7 @@ NEEDED: Final = (
 )
 _EXTRA: Final = re.compile(r"""^([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['"]([^'"]+)['"]""")
 #: Extras for people who change graphrt.
-_OF_DEVELOPERS: Final = frozenset({"clients", "dev", "train"})
+_OF_DEVELOPERS: Final = frozenset({"all", "clients", "dev", "train"})
 
 
 def software() -> Section:

@@ -57,7 +57,7 @@ def notify(state: str) -> None:
         _log.warning("the service manager cannot be notified of %s: %s", state, error.strerror)
 
 
-NAMES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+NAMES: Final = ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 CLASH_HINT: Final = "install graphrt in an environment of its own"
 _OWN: Final = "graphrt"
 

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.kit.child_process.early_start import child_environment, python_module
 from servers.model_store import ended_with_parent
 from servers.replicas.cluster import import_ray
 
@@ -74,8 +75,8 @@ class FrontReplica:
         address = importlib.import_module("ray").get_runtime_context().gcs_address
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", ended_with_parent.__file__, str(os.getpid())),
-            *(sys.executable, "-m", "servers.cli", "serve", *words, "--on", "ray"),
-            env={**os.environ, "RAY_ADDRESS": address},
+            *(*python_module("servers.cli"), "serve", *words, "--on", "ray"),
+            env={**child_environment({}), "RAY_ADDRESS": address},
         )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), 3)

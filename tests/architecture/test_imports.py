@@ -10,7 +10,7 @@ from bench.house import Module, processes_with_the_runtime
 from tests.support.checkout import ROOT
 from tests.support.patience import PATIENCE
 
-ROOMS = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+ROOMS = ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 
 #: Packages of extras that need not be installed: without them their modules cannot be imported.
 EXTRAS = {"ray"}

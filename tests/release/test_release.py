@@ -43,7 +43,7 @@ def git(folder: Path, *words: str) -> str:
 def clone(tmp_path: Path) -> Path:
     """A small repository that is released as this one is: its packages have a file each."""
     project = tmp_path / "project"
-    for package in ("graphrt_base", "protos", "graph_runtime", "calculators", "servers"):
+    for package in ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers"):
         (project / package).mkdir(parents=True)
         (project / package / "__init__.py").write_text("")
     text = (ROOT / "pyproject.toml").read_text("utf-8")

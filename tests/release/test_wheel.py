@@ -6,6 +6,7 @@ is needed. `python -m tests.release.fresh_environment` does the same with packag
 
 from __future__ import annotations
 
+import re
 import subprocess
 import zipfile
 from hashlib import sha256
@@ -17,12 +18,13 @@ import pytest
 from servers.cli.arguments import KINDS
 from tests.release.installation import Installation, build, run, unpacked
 from tests.support.checkout import ROOT
+from tests.support.markdown import PAGES, text_of
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make setup")
 
-PACKAGES: Final = ("graphrt_base", "protos", "graph_runtime", "calculators", "servers")
-#: Folders of examples/ that the wheel has, and models.
-EXAMPLES: Final = ("graphs", "projects")
+PACKAGES: Final = ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers")
+#: Folders and files of examples/ that the wheel has, and models.
+EXAMPLES: Final = ("agents", "config.json", "graphs", "models/README.md", "projects")
 MODELS: Final = (
     *("models/counter", "models/demo", "models/demo_draft", "models/docs_embedder"),
     *("models/docs_ranker", "models/guard", "models/shapes", "models/shapes_vlm"),
@@ -81,6 +83,30 @@ def test_the_commands_are_those_of_the_wheel(installation: Installation, tmp_pat
     program = "import servers; print(servers.__file__)"
     place = run([installation.python, "-c", program], tmp_path)
     assert place.startswith(str(installation.directory))
+
+
+def test_every_example_that_the_documents_name_is_in_the_wheel(wheel: Path) -> None:
+    in_wheel = contents(wheel)
+    for page in PAGES:
+        for path in re.findall(r"(?<![\w./])examples/[\w./]+\w", text_of(page)):
+            if "_making" in path or "training" in path:
+                continue  # modules of a clone, which make the models
+            assert any(name.startswith(f"graphrt_{path}") for name in in_wheel), (page, path)
+
+
+def test_examples_are_found_from_an_empty_directory(
+    installation: Installation, tmp_path: Path
+) -> None:
+    words = ["examples/config.json", "examples/graphs/guard", "demo"]
+    guard = "--calculators=examples/graphs/guard/guard.py"
+    found = installation.graphrt("validate", *words, guard, folder=tmp_path)
+    assert found.count(": ok (") == 3
+    installation.graphrt("examples", "all", folder=tmp_path)
+    assert "examples/config.json: ok" in installation.graphrt(
+        "validate", "examples/config.json", folder=tmp_path
+    )
+    with installation.serving("examples/graphs/guard", guard, folder=tmp_path) as server:
+        assert server.chat("guard", "What is graphrt?").strip()
 
 
 def test_the_demo_is_served_from_an_empty_directory(

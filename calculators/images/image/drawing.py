@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from calculators.images.image.detections import RELATIVE_BOUNDING_BOX
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import check_image_tags, list_of, message_type
 from calculators.images.image.scaling import check_size
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Options
@@ -484,6 +484,7 @@ class AnnotationOverlayCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         inputs, outputs = contract.inputs, contract.outputs
         contract.require(len(inputs) > 0, "it needs an input stream")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calculators.images.image.decoding_turns import frame_in_turn, pixels_in
 from calculators.images.image.encoded_image import decode_image, encode_image
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
     check_image_tags,
@@ -52,6 +52,7 @@ class OpenCvEncodedImageToImageFrameCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         contract.inputs[0].set_one_of(bytes, np.ndarray)
         contract.outputs[0].set(ImageFrame)
 
@@ -108,6 +109,7 @@ class OpenCvImageEncoderCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         contract.inputs[0].set(ImageFrame)
         contract.outputs[0].set(message_type("OpenCvImageEncoderCalculatorResults"))
 
@@ -186,6 +188,7 @@ class ImageTransformationCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         inputs, outputs, sides = contract.inputs, contract.outputs, contract.input_side_packets
         inputs["IMAGE"].set(ImageFrame)
@@ -436,6 +439,7 @@ class OpenCvPutTextCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         contract.inputs[0].set(str)
         contract.outputs[0].set(ImageFrame)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calculators.images.image.image_frame import ImageError, ImageFormat, ImageFrame
-from calculators.images.image.opencv import opencv
+from calculators.images.image.opencv import check_opencv, opencv
 from calculators.images.image.packet_types import (
     LETTERBOX_PADDING,
     TENSORS,
@@ -246,6 +246,7 @@ class ImageToTensorCalculator(Calculator):
 
     @classmethod
     def contract(cls, contract: CalculatorContract) -> None:
+        check_opencv()
         check_image_tags(contract)
         inputs, outputs = contract.inputs, contract.outputs
         inputs["IMAGE"].set(ImageFrame)

@@ -1,11 +1,24 @@
-"""OpenCV, an optional dependency, loaded when the first image needs it."""
+"""OpenCV, an optional dependency, loaded when the first image needs it, and missed before."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Final
 
 from graph_runtime import Code, GraphError
+
+_MISSING: Final = "this needs OpenCV, which is not installed: pip install 'graphrt[images]'"
+
+
+def check_opencv() -> None:
+    """Check in a node's contract that OpenCV can be loaded later. Imports nothing.
+
+    Raises:
+        GraphError: it is not installed (FAILED_PRECONDITION).
+    """
+    if find_spec("cv2") is None:
+        raise GraphError(_MISSING, code=Code.FAILED_PRECONDITION)
 
 
 @cache
@@ -20,10 +33,7 @@ def opencv() -> Any:
         # pixels with MediaPipe's (decision 0030).
         import cv2
     except ImportError as error:
-        raise GraphError(
-            "this needs OpenCV, which is not installed: pip install 'graphrt[images]'",
-            code=Code.FAILED_PRECONDITION,
-        ) from error
+        raise GraphError(_MISSING, code=Code.FAILED_PRECONDITION) from error
     # Its own threads would compete with the inference for the same cores.
     cv2.setNumThreads(1)
     # Errors of a client's image are reported to the client.

@@ -27,6 +27,7 @@ from calculators.images.image_generation.sizes import (
     parse_size,
 )
 from calculators.kit.device_options import device_problem, read_json_properties
+from calculators.kit.examples import find_path
 from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.requests.fields import describe
 from calculators.kit.requests.http_payload import RequestError
@@ -330,7 +331,7 @@ def _read(
 
 
 def _directory(models_path: str, graph: Path) -> Path:
-    directory = Path(graph, models_path).absolute()
+    directory = find_path(models_path, graph)
     if not directory.is_dir():
         raise ResourceError(
             f"Models path does not exist: {models_path} (models_path is relative to the directory "

@@ -111,7 +111,7 @@ def end_untaken() -> None:
 def start_module(
     module: str, descriptors: Sequence[int], stderr: int | None, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    """Start ``python -m module DESCRIPTOR PARENT``.
+    """Start ``python -P -m module DESCRIPTOR PARENT``.
 
     Args:
         descriptors: the child's end of the connection, and others that it inherits.
@@ -123,7 +123,7 @@ def start_module(
     # A new program and not a fork of one with libraries in it: OpenBLAS has threads before any
     # fork, and engines need their `GLIBC_TUNABLES` when a program starts (decision 0074).
     return subprocess.Popen(
-        [sys.executable, "-m", module, str(descriptors[0]), str(os.getpid())],
+        [*python_module(module), str(descriptors[0]), str(os.getpid())],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         # Standard output is the command line's: a library that prints there would corrupt what
@@ -134,13 +134,24 @@ def start_module(
     )
 
 
+def python_module(module: str) -> tuple[str, ...]:
+    """Return the command that runs a module of graphrt; it wants a `child_environment`.
+
+    The working directory is not the first place where it is searched for: an author's folder there
+    may be called ``calculators`` too.
+    """
+    return (sys.executable, "-P", "-m", module)
+
+
 def child_environment(defaults: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a child: this process's, with its import path.
 
-    With the path, packages that are not installed are found too.
+    With the path, packages that are not installed are found too, and at last what lies in the
+    working directory.
     """
     # While a thread imports OpenCV, its folder is the first of the path, and has a module `typing`:
     # a child that starts then could import nothing.
     paths = [path for path in sys.path if path and os.path.basename(path) != "cv2"]
     # Unbuffered, so that the last lines of a process that crashes reach the log.
-    return {**defaults, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    path = os.pathsep.join([*paths, os.curdir])
+    return {**defaults, **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.device_options import read_device
+from calculators.kit.examples import find_path
 from calculators.kit.model_cache import CacheEntry, ModelCache, hold_compiled, user_cache
 from calculators.kit.model_directory import find_model_directory, read_checked_json
 from calculators.kit.model_initializer import conversions_of
@@ -77,7 +78,7 @@ def read_text_model(
     Raises:
         ResourceError: with the field, what is wrong, and what would be right.
     """
-    file = Path(graph_directory, models_path).absolute()
+    file = find_path(models_path, graph_directory)
     if file.suffix == ".gguf" and file.is_file():
         conversions = user_cache() if settings is None else conversions_of(settings)
         models_path = str(_directory_of_gguf(file, conversions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,20 @@ def test_what_is_not_there(place: Path) -> None:
     assert status == 1
     assert "`--calculators no.module`: ModuleNotFoundError: No module named 'no'" in errors
     assert "hint: modules are searched for in the current directory" in errors
+
+
+@pytest.mark.parametrize("package", ["calculators", "servers"])
+def test_a_package_that_graphrt_hides_is_refused(package: str, tmp_path: Path) -> None:
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text(
+        "from graph_runtime import calculator\n\n\n"
+        '@calculator("mine.Double")\ndef double(x: int) -> int:\n    return 2 * x\n'
+    )
+    graph = 'node { calculator: "mine.Double" input_stream: "x" output_stream: "y" }'
+    (tmp_path / "g.pbtxt").write_text(f'input_stream: "x"\noutput_stream: "y"\n{graph}\n')
+    done = graphrt("validate", "g.pbtxt", "--calculators", package, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{package} is a package of graphrt, which hides the one here" in done.stderr
+    (named,) = re.findall(r"--calculators (\./\S+)", done.stderr)
+    done = graphrt("validate", "g.pbtxt", "--calculators", named, cwd=tmp_path)
+    assert done.stdout == "g.pbtxt: ok (1 node)\n"

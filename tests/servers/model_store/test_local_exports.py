@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -231,16 +230,6 @@ def test_two_exports_of_one_model_do_not_meet(
         pytest.raises(ModelError, match=r"another process is exporting .*tiny to int8"),
     ):
         exported(request(source), store, overwrites=True)
-
-
-def test_a_missing_package_is_named(
-    stub: ExporterStub, source: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "filelock", None)
-    with pytest.raises(ModelError, match="needs the package filelock") as info:
-        exported(request(source), store)
-    assert info.value.hint == "pip install 'graphrt[hub]'"
-    assert stub.calls == []
 
 
 class _Usage:

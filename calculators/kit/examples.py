@@ -1,0 +1,63 @@
+"""The example models, graphs and projects of graphrt: in the wheel, or in a checkout.
+
+Wherever a model, a graph or a file is named, ``examples/...`` and an example model's name stand for
+these if nothing of that name lies there.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+#: The package in which wheels carry the directory `examples` of the sources.
+_PACKAGE: Final = "graphrt_examples"
+_ROOT: Final = Path(__file__).parents[2]
+
+
+def examples_directory() -> Path | None:
+    """Return the directory with ``models``, ``graphs`` and ``projects``; None without one.
+
+    A checkout uses its own directory, even if graphrt is installed too.
+    """
+    if (_ROOT / "pyproject.toml").is_file():
+        return _ROOT / "examples"
+    spec = find_spec(_PACKAGE)
+    places = [] if spec is None else [Path(each) for each in spec.submodule_search_locations or ()]
+    return next((each for each in places if (each / "models").is_dir()), None)
+
+
+def example_models() -> list[str]:
+    """Return the names of the example models."""
+    root = examples_directory()
+    names = [] if root is None else sorted(each.name for each in (root / "models").iterdir())
+    return [name for name in names if example_model(name) is not None]
+
+
+def example_model(name: str) -> Path | None:
+    """Return the directory of an example model by its name, such as ``demo``, or None."""
+    root = examples_directory()
+    if root is None or not name.isidentifier():
+        return None
+    directory = root / "models" / name
+    has_model = (directory / "config.json").is_file() or (directory / "1").is_dir()
+    return directory if has_model else None
+
+
+def find_path(path: str, directory: Path) -> Path:
+    """Return the path that a config or a node names, absolute; ``directory`` is where it starts.
+
+    If nothing is there, it may be an example: ``demo``, ``examples/graphs/guard``.
+    """
+    found = Path(directory, path).absolute()
+    return found if os.path.lexists(found) else example(path) or example_model(path) or found
+
+
+def example(path: str) -> Path | None:
+    """Return the example that a path ``examples/...`` names, or None."""
+    first, slash, rest = path.removeprefix("./").partition("/")
+    root = examples_directory() if first == "examples" and slash else None
+    if root is None or ".." in Path(rest).parts:
+        return None
+    return root / rest if (root / rest).exists() else None
