@@ -36,6 +36,8 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"is beam search, which",
             r'for \\?"(n|best_of)\\?": \d+ is above',
             r"this model calls no tool servers",
+            r"does not hear: it takes no sound",
+            r"lora_alphas is not supported when",
             r"text_input\\?\": the prompt is empty",
             r"is above the maximum of new tokens",
             r"dimensions? must be between 1 and \d+",
@@ -55,11 +57,13 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no value is valid",
             r"excludes one of the triggers",
             r"must be a data: URL or http",
+            r"sounds are not fetched; send the data: URL",
             r"input has nothing to speak",
             r"both sides must be multiples of \d+",
             r"(File|Image) parsing fail|is not valid wav nor mp3",
             # The files of the client, and the hosts that the operator allows.
-            r"this server keeps no files|has uploaded no such file|from the web are off",
+            r"this server keeps no files|has uploaded no such file|there is no such file",
+            r"from the web are off",
             # Other members, and their names.
             COMBINED,
             r"names none of the",

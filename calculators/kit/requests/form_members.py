@@ -95,7 +95,8 @@ def form_members(form: MultipartForm, known: Members) -> dict[str, Any]:
 
 
 def _value_or_nothing(text: str, schema: Schema) -> Any:
-    is_word = "enum" in schema and text.strip() in NOTHING
+    is_word = any("enum" in each for each in (schema, *schema.get("anyOf", ())))
+    is_word &= text.strip() in NOTHING
     return None if is_word else _value(text, _kinds(schema))
 
 

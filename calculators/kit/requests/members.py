@@ -617,6 +617,11 @@ EVERYWHERE: Final[Members] = table(
     honoured("timeout", Value()),  # the front reads it, and knows the schema
 )
 
+#: The model of endpoints that answer without a name too.
+DEFAULT_MODEL: Final = honoured(
+    "model", STRING, "The name of the model; by default the only one that answers.", minLength=1
+)
+
 #: Members of requests for embeddings and the like that change nothing in the answer.
 ABOUT_THE_CLIENT: Final[Members] = table(
     ignored(

@@ -305,8 +305,11 @@ def written_calls(
 ) -> str:
     """Return the text of calls, each a name and arguments: an object, or its JSON text.
 
+    The text of a call that was cut stays as it is where the form has JSON, and is an empty object
+    elsewhere.
+
     Raises:
-        ValueError: arguments are no object, or the form cannot write them.
+        ValueError: the form cannot write an argument.
     """
     begin, call, end = frame_of(form)
     written = (_written_call(form, call, place, *each) for place, each in enumerate(calls))
@@ -342,6 +345,4 @@ def _written_arguments(notation: Notation, arguments: Mapping[str, Any] | str | 
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             arguments = None
-    if not isinstance(arguments, Mapping):
-        raise ValueError("the arguments of a tool call must be a JSON object")
-    return notation.members(arguments)
+    return notation.members(arguments if isinstance(arguments, Mapping) else {})

@@ -228,7 +228,7 @@ STRUCTURED_SCHEMAS: Final[dict[str, Schema]] = {
         ref("StructuralFormat"),
         ref("RegexFormat"),
         ref("GrammarFormat"),
-        tagged("json_schema", {"json_schema": one_of(ref("JsonSchema"), const(True))}),
+        tagged("json_schema", {"json_schema": one_of(ref("JsonSchema"), flag())}),
     ),
     "FlatSchemaFormat": record(
         {

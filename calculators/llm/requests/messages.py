@@ -187,6 +187,7 @@ def normalise_messages(value: object) -> list[dict[str, Any]]:
     messages = [_message(each, f"messages[{place}]", left_out) for place, each in enumerate(value)]
     check_anything_is_left(messages, left_out)
     _pair_functions(messages)
+    _name_results(messages)
     return messages
 
 
@@ -220,6 +221,20 @@ def _pair_functions(messages: list[dict[str, Any]]) -> None:
             message["role"] = "tool"
             if pending:
                 message["tool_call_id"] = pending
+
+
+def _name_results(messages: list[dict[str, Any]]) -> None:
+    """Give results without an id that of the next call that has none, as templates look it up."""
+    waiting: list[str] = []
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            waiting = [id for call in calls if isinstance(id := call.get("id"), str)]
+        elif message["role"] == "tool":
+            given = message.get("tool_call_id")
+            if given is None and waiting:
+                message["tool_call_id"] = waiting.pop(0)
+            elif given in waiting:
+                waiting.remove(given)
 
 
 def _message(value: object, path: str, left_out: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
     BOOLEAN,
+    DEFAULT_MODEL,
     EVERYWHERE,
     STRING,
     Array,
@@ -342,6 +343,7 @@ EMBEDDINGS_MEMBERS: Final[Members] = table(
 
 TEI_MEMBERS: Final[Members] = table(
     EVERYWHERE,
+    DEFAULT_MODEL,
     honoured("inputs", Value(TEXTS_SCHEMA), "A text, or texts.", is_required=True),
     honoured("normalize", BOOLEAN, "Embeddings of length 1; the default is true."),
     honoured("dimensions", DIMENSIONS, "The first numbers of each embedding."),
@@ -352,6 +354,7 @@ TEI_MEMBERS: Final[Members] = table(
 
 COHERE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
+    DEFAULT_MODEL,
     honoured("texts", Value(array(string(), minItems=1)), "The texts.", is_required=True),
     honoured(
         "embedding_types",

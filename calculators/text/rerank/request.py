@@ -21,8 +21,8 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
     BOOLEAN,
+    DEFAULT_MODEL,
     POSITIVE,
-    STRING,
     Enumeration,
     Integer,
     Member,
@@ -212,10 +212,6 @@ def integer_with(error: str) -> Value:
 #: The reader of a query.
 QUERY: Final = Value(QUERY_SCHEMA, _query)
 
-MODEL: Final = honoured(
-    "model", STRING, "The name of the model; default the only one that answers.", minLength=1
-)
-
 #: Members of all endpoints, besides the model's name.
 COMMON_MEMBERS: Final[tuple[Member, ...]] = (
     honoured(
@@ -297,7 +293,7 @@ def _side(value: Any, path: str) -> str:
 
 
 RERANK_MEMBERS: Final[Members] = table(
-    MODEL,
+    DEFAULT_MODEL,
     honoured("query", QUERY, is_required=True),
     honoured(
         "documents",
@@ -472,7 +468,7 @@ def _with_these(first: str, second: str) -> schema.Schema:
 
 
 SCORE_MEMBERS: Final[Members] = table(
-    MODEL,
+    DEFAULT_MODEL,
     *(member for names in _NAMES for member in _names(*names)),
     *COMMON_MEMBERS,
 )

@@ -10,7 +10,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
     BOOLEAN,
-    STRING,
+    DEFAULT_MODEL,
     Enumeration,
     Members,
     Value,
@@ -94,16 +94,13 @@ def check_characters(texts: ClassifiedTexts, name: str) -> None:
     fields.check_most(name, texts.characters, "characters in all", MAX_ALL_CHARACTERS)
 
 
-MODEL: Final = honoured(
-    "model", STRING, "The name of the model; by default the only one of these tasks.", minLength=1
-)
 TIMEOUT: Final = honoured("timeout", Value())  # the front reads it, and knows the schema
 
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
 
 CLASSIFY_MEMBERS: Final[Members] = table(
-    MODEL,
+    DEFAULT_MODEL,
     honoured(
         "input",
         Value(one_of(_TEXT, array(_TEXT, minItems=1, maxItems=MAX_TEXTS))),
@@ -161,7 +158,7 @@ def parse_classify_request(body: object) -> ClassifyRequest:
 _PART: Final = tagged("text", {"text": _TEXT})
 
 MODERATION_MEMBERS: Final[Members] = table(
-    MODEL,
+    DEFAULT_MODEL,
     honoured(
         "input",
         Value(
@@ -237,7 +234,7 @@ _FORM: Final = "a string, a pair of strings, or an array of [string] and [string
 _ALONE_OR_PAIR: Final = array(_TEXT, minItems=1, maxItems=2)
 
 PREDICT_MEMBERS: Final[Members] = table(
-    MODEL,
+    DEFAULT_MODEL,
     honoured(
         "inputs",
         Value(one_of(_TEXT, _ALONE_OR_PAIR, array(_ALONE_OR_PAIR, minItems=1, maxItems=MAX_TEXTS))),

@@ -208,10 +208,16 @@ class Probe:
         return False
 
     @property
+    def hides_calls(self) -> bool:
+        """True if the template shows nothing of the arguments of a call, and does not refuse it."""
+        is_rendered = bool(self._with_object or self._with_text)
+        return is_rendered and NEEDLE not in self._with_object + self._with_text
+
+    @property
     def hides_calls_beside_text(self) -> bool:
-        """True if the template shows a call only where the content is null."""
+        """True if the template shows a call, but not beside a text."""
         return not any(
-            NEEDLE in self._call(each(NEEDLE), content="") for each in self._forms()
+            NEEDLE in self._call(each(NEEDLE), content="Hello") for each in self._forms()
         ) and (NEEDLE in self._with_object or NEEDLE in self._with_text)
 
     @property
@@ -299,7 +305,8 @@ class TemplateAnalysis:
             clients send.
         takes_broken_arguments: arguments that are not a JSON object may stay text.
         takes_many_calls: a turn may have several calls.
-        hides_calls_beside_text: calls are shown only where the content is null.
+        hides_calls: nothing of the calls of earlier turns is shown.
+        hides_calls_beside_text: calls are shown only where there is no text.
         takes_any_id: the id of a call may be longer than nine letters and digits.
         ids_are_headers: the id is written into the prompt, as ``functions.NAME:N``.
         misnamed_reasoning_field: the member in which the template looks for the reasoning of
@@ -320,6 +327,7 @@ class TemplateAnalysis:
     requires_object_arguments: bool = False
     takes_broken_arguments: bool = True
     takes_many_calls: bool = True
+    hides_calls: bool = False
     hides_calls_beside_text: bool = False
     takes_any_id: bool = True
     ids_are_headers: bool = False
@@ -453,6 +461,7 @@ def _probed(
         requires_object_arguments=takes_objects,
         takes_broken_arguments=probe.takes_broken_arguments,
         takes_many_calls=probe.takes_many_calls,
+        hides_calls=probe.hides_calls,
         hides_calls_beside_text=probe.hides_calls_beside_text,
         takes_any_id=probe.takes_any_id,
     )

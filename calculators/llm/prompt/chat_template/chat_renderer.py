@@ -35,7 +35,11 @@ from calculators.llm.prompt.chat_template.detector import tool_variables
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.text_guard import TextGuard
 from calculators.llm.prompt.chat_template.thinking import content_with_thought
-from calculators.llm.prompt.chat_template.unseen import ShownRoles, UnseenParts
+from calculators.llm.prompt.chat_template.unseen import (
+    ShownRoles,
+    UnseenParts,
+    turns_joined,
+)
 
 Message = Mapping[str, Any]
 #: Reads the calls of models whose templates know no tools. Many models have seen its form.
@@ -104,8 +108,8 @@ class ChatRenderer:
             tools: OpenAI's tools.
             template_kwargs: further variables for the template.
             continues: the prompt ends with the last message, which the model goes on with.
-            calls: the form in which the model writes calls, for a template that knows no tools;
-                None: tools and calls are left out of such a prompt.
+            calls: the form in which the model writes calls, for a template that knows no tools, or
+                shows no calls; None: what it does not show is left out of the prompt.
             guard: marks the texts of the request; the prompt has the marks. None: nothing does.
 
         Raises:
@@ -124,6 +128,8 @@ class ChatRenderer:
                 variables = arguments
                 if self._names_tools_otherwise:
                     variables = {**tool_variables(tools or ()), **arguments}
+                if calls is not None:
+                    messages = self._with_hidden_calls(messages, calls)
                 return self._template.render(messages, tools=tools, template_kwargs=variables)
             writer = WrittenTools(calls, takes_system=self._takes_system)
             written = writer.messages(messages, tools)
@@ -136,8 +142,34 @@ class ChatRenderer:
             if "documents" in arguments:
                 arguments["documents"] = guard.value(arguments["documents"])
         self._roles.check(history, has_tools=bool(tools), writes_tools=writes_tools)
-        known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
-        return cut_at_marker(render(with_marker(known))) if continues else render(known)
+
+        def prompt(history: Sequence[dict[str, Any]]) -> str:
+            known = self._unseen.with_known_roles(history, render, has_tools=bool(tools))
+            return cut_at_marker(render(with_marker(known))) if continues else render(known)
+
+        try:
+            return prompt(history)
+        except ChatTemplateError as error:
+            # Agents send several messages of the user in turn, which many templates refuse.
+            joined = turns_joined(history, range(1, len(history)))
+            if len(joined) == len(history):
+                raise
+            try:
+                return prompt(joined)
+            except ChatTemplateError:
+                raise error from None
+
+    def _with_hidden_calls(
+        self, messages: Sequence[Message], form: CallSyntax
+    ) -> Sequence[Message]:
+        """Write the calls that the template would leave out into the text of their messages."""
+        if self.analysis.hides_calls:
+            return [with_written_calls(each, form) for each in messages]
+        if self.analysis.hides_calls_beside_text:
+            return [
+                with_written_calls(each, form) if each.get("content") else each for each in messages
+            ]
+        return messages
 
 
 def calls_of(name: str, made: AnswerFamily | None = None) -> CallSyntax | None:
@@ -280,8 +312,12 @@ def _excludes(analysis: TemplateAnalysis, message: Message) -> bool:
 def _with_arguments(call: Any, analysis: TemplateAnalysis) -> Any:
     function = call.get("function") if isinstance(call, dict) else None
     arguments = function.get("arguments") if isinstance(function, dict) else None
-    if not isinstance(function, dict) or not isinstance(arguments, str):
+    if not isinstance(function, dict) or not isinstance(arguments, str | dict):
         return call
+    if isinstance(arguments, dict):
+        if analysis.requires_object_arguments:
+            return call
+        arguments = json.dumps(arguments, ensure_ascii=False)
     parsed = _object_of(arguments)
     if parsed is not None:
         adapted: Any = parsed if analysis.requires_object_arguments else arguments
@@ -335,7 +371,7 @@ class WrittenTools:
             tools: OpenAI's tools; no tools, no description.
 
         Raises:
-            ChatTemplateError: arguments are not a JSON object, and the form has parameters.
+            ChatTemplateError: the form cannot write an argument.
         """
         written: list[dict[str, Any]] = []
         follows_result = False
@@ -355,10 +391,7 @@ class WrittenTools:
         text = message.get("content") or ""
         if message["role"] == "tool":
             return {"role": "user", "content": _RESULT.format(text)}
-        written = {name: value for name, value in message.items() if name != "tool_calls"}
-        if calls := message.get("tool_calls"):
-            written["content"] = _joined(text, self._calls(calls), "\n")
-        return written
+        return with_written_calls(message, self._form)
 
     def _add_tools(self, messages: list[dict[str, Any]], text: str) -> None:
         if messages[0]["role"] in ("system", "developer"):
@@ -383,14 +416,23 @@ class WrittenTools:
             f"A call is written like this:\n{written_calls(self._form, [('NAME', example)])}"
         )
 
-    def _calls(self, calls: Sequence[Mapping[str, Any]]) -> str:
+
+def with_written_calls(message: Message, form: CallSyntax) -> dict[str, Any]:
+    """Return the message with its calls in its text.
+
+    Raises:
+        ChatTemplateError: the form cannot write an argument.
+    """
+    written = {name: value for name, value in message.items() if name != "tool_calls"}
+    if calls := message.get("tool_calls"):
         functions = [call.get("function") or {} for call in calls]
+        pairs = [(str(each.get("name")), each.get("arguments")) for each in functions]
         try:
-            return written_calls(
-                self._form, [(str(each.get("name")), each.get("arguments")) for each in functions]
-            )
+            text = written_calls(form, pairs)
         except ValueError as error:
             raise ChatTemplateError(f"a call of a tool cannot be written: {error}") from None
+        written["content"] = _joined(message.get("content"), text, "\n")
+    return written
 
 
 def _joined(first: str | None, second: str | None, gap: str) -> str:

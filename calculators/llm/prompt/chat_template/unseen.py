@@ -3,7 +3,7 @@
 Many templates render what they know and ignore the rest: documents, and messages of a role that is
 misspelt or unknown to the model. The model would answer as if these had not been sent. Others
 refuse a message of the system after the first one, which agents send in the middle of a
-conversation; it joins the leading one.
+conversation; it joins the leading one, or the user's text where the template has no place for it.
 
 `ShownRoles` is the form in which a template shows the text of each role. Most templates take the
 content of a message as a text. Some vision models' templates walk through a list of parts, and
@@ -15,7 +15,7 @@ with a list of one part, without tools and with one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -177,7 +177,7 @@ class UnseenParts:
 
         The developer's messages get the role "system" for a template that knows only that one, as
         OpenAI's older models did. Messages of both roles that cannot stand where they are join the
-        leading one, in their order.
+        leading one, in their order, or else the first message of the user.
 
         Raises:
             ChatTemplateError: a message would be left out; ``param`` names its role.
@@ -201,16 +201,21 @@ class UnseenParts:
         if not places:
             return messages
         kind = (messages[0]["role"], True, has_tools)
-        if places == [0] and kind in self._seen:
+        # Some templates write the system's text into the user's first message, so it needs one.
+        is_usual = places == [0] and any(each["role"] == "user" for each in messages)
+        if is_usual and kind in self._seen:
             return messages
         is_left_out = False
         for arranged in _arrangements(messages, places):
             comes_out = _come_out(arranged, _guiding(arranged), render)
             if comes_out:
-                if places == [0] and arranged is messages:
+                if is_usual and arranged is messages:
                     self._remember(kind)
                 return arranged
             is_left_out |= comes_out is False
+        of_user, place = _in_the_users(messages, places)
+        if _come_out(of_user, [place], render):
+            return of_user
         if is_left_out:
             place = next((p for p in places if _come_out(messages, [p], render) is False), 0)
             raise _not_shown(place, messages[place]["role"])
@@ -241,7 +246,9 @@ def _arrangements(messages: Messages, places: Sequence[int]) -> Iterator[Message
         joined, gaps = _joined(each, places)
         yield joined
         # Without the message between them, two turns of the user may follow each other.
-        yield from _turns_joined(joined, gaps)
+        turns = turns_joined(joined, gaps)
+        if len(turns) < len(joined):
+            yield turns
 
 
 def _as_system(messages: Messages) -> Messages:
@@ -268,18 +275,42 @@ def _joined(messages: Messages, places: Sequence[int]) -> tuple[list[dict[str, A
     return joined, gaps
 
 
-def _turns_joined(messages: list[dict[str, Any]], gaps: Sequence[int]) -> Iterator[Messages]:
+def _in_the_users(messages: Messages, places: Sequence[int]) -> tuple[list[dict[str, Any]], int]:
+    """Return the messages with all guidance in the user's first one, and its place."""
+    texts = [messages[place]["content"] for place in places]
+    others = [each for place, each in enumerate(messages) if place not in places]
+    place = next((p for p, each in enumerate(others) if each["role"] == "user"), len(others))
+    if place == len(others):
+        others.append({"role": "user", "content": ""})
+    texts.append(others[place].get("content"))
+    if all(isinstance(text, str) for text in texts):
+        content: Any = _GAP.join(filter(None, texts))
+    else:
+        content = [part for text in texts for part in _parts(text)]
+    others[place] = {**others[place], "content": content}
+    return others, place
+
+
+def _parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+
+
+def turns_joined(messages: Messages, places: Iterable[int]) -> list[dict[str, Any]]:
+    """Join turns of the user that follow each other.
+
+    Args:
+        places: the turns that may join the one before.
+    """
     turns = list(messages)
-    for place in sorted(set(gaps), reverse=True):
-        if 1 < place < len(turns):
+    for place in sorted(set(places), reverse=True):
+        if 0 < place < len(turns):
             one, other = turns[place - 1 : place + 1]
             if one["role"] == other["role"] == "user" and all(
-                isinstance(each["content"], str) for each in (one, other)
+                isinstance(each.get("content"), str) for each in (one, other)
             ):
                 text = one["content"] + _GAP + other["content"]
                 turns[place - 1 : place + 1] = [{**one, "content": text}]
-    if len(turns) < len(messages):
-        yield turns
+    return turns
 
 
 def _come_out(messages: Messages, places: Sequence[int], render: Render) -> bool | None:

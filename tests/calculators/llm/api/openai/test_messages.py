@@ -242,6 +242,21 @@ def test_calls_of_the_former_form_and_their_results() -> None:
     assert messages[2]["tool_call_id"] == call["id"]
 
 
+def test_results_without_an_id_answer_the_calls_in_order() -> None:
+    calls = [{"id": f"c{i}", "function": {"name": "f"}} for i in range(3)]
+    result = {"role": "tool", "content": "x"}
+    messages = normalise_messages(
+        [
+            {"role": "assistant", "tool_calls": calls},
+            {**result, "tool_call_id": "c1"},
+            result,
+            result,
+            result,
+        ]
+    )
+    assert [each.get("tool_call_id") for each in messages[1:]] == ["c1", "c0", "c2", None]
+
+
 @pytest.mark.parametrize("call", [1, {}, {"name": 1}])
 def test_a_call_of_the_former_form_needs_a_name(call: object) -> None:
     message = {"role": "assistant", "function_call": call}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.unseen import UnseenParts
@@ -106,6 +107,50 @@ def test_turns_that_a_system_message_parted_are_joined_where_roles_must_alternat
     assert prompt(STRICT, *said) == "<system>A\n\nB<user>1<user>2"
 
 
+#: Takes no message of the system.
+WITHOUT_SYSTEM = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}{% for message in messages %}"
+    "{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<{{ message.role }}>{{ message.content }}{% endfor %}"
+)
+#: Writes the system's text into the first turn of the user.
+INTO_THE_FIRST_TURN = (
+    "{% set system = messages[0].content if messages[0].role == 'system' else '' %}"
+    "{% for message in messages if message.role != 'system' %}"
+    "<{{ message.role }}>{{ system if loop.first }}{{ message.content }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("source", [WITHOUT_SYSTEM, "{% if false %}{% endif %}" + PLAIN.replace(
+    " or (message.role == 'system' and loop.first)", "")])  # fmt: skip
+def test_guidance_joins_the_users_text_where_a_template_has_no_place_for_it(
+    source: str, role: str
+) -> None:
+    said = [(role, "A"), ("user", "1"), ("assistant", "2"), (role, "B"), ("user", "3")]
+    shown = prompt(source, *said).replace("\n<", "<").strip()
+    assert shown == "<user>A\n\nB\n\n1<assistant>2<user>3"
+
+
+def test_a_system_message_alone_is_a_question_where_it_would_be_left_out() -> None:
+    assert prompt(INTO_THE_FIRST_TURN, ("system", "A"), ("user", "1")) == "<user>A1"
+    assert prompt(INTO_THE_FIRST_TURN, ("system", "A")) == "<user>A"
+    assert prompt(WITHOUT_SYSTEM, ("system", "A")) == "<user>A"
+
+
+def test_turns_of_the_user_are_joined_where_roles_must_alternate() -> None:
+    renderer = ChatRenderer(ChatTemplate.of_source(WITHOUT_SYSTEM))
+    said = [("system", "S"), ("user", "1"), ("user", "2"), ("assistant", "3"), ("user", "4")]
+    messages = [{"role": role, "content": content} for role, content in said]
+    assert renderer.render(messages) == "<user>S\n\n1\n\n2<assistant>3<user>4"
+    with pytest.raises(ChatTemplateError, match="roles must alternate"):
+        renderer.render([*messages[1:], {"role": "assistant", "content": "5"}, messages[3]])
+    shown = ChatRenderer(ChatTemplate.of_source(EVERY_ROLE)).render(messages[1:3])
+    assert shown == "<user>1<user>2", "only where the template refuses them"
+
+
 def test_a_system_message_stays_where_the_template_shows_it() -> None:
     said = [("system", "A"), ("user", "1"), ("system", "B"), ("user", "2")]
     assert prompt(EVERY_ROLE, *said) == "<system>A<user>1<system>B<user>2"
@@ -134,7 +179,8 @@ def test_verdicts_on_roles_are_remembered_within_bounds() -> None:
         return template.render(messages)
 
     for _ in range(5):
-        unseen.with_known_roles([{"role": "system", "content": "Hi"}], render, has_tools=False)
+        said = [{"role": role, "content": "Hi"} for role in ("system", "user")]
+        unseen.with_known_roles(said, render, has_tools=False)
     assert rendered == 1
     for number in range(1000):
         role = {"role": f"role {number}", "content": "Hi"}

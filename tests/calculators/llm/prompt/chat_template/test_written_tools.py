@@ -163,6 +163,39 @@ def test_a_template_that_shows_tools_gets_them_as_they_are(shown: str) -> None:
     assert "<tools>" not in prompt
 
 
+#: As LFM2's: shows tools and results, and of a turn only its text.
+CALLS_HIDDEN: Final = (
+    "{% if tools %}List of tools: <|tool_list_start|>{{ tools | tojson }}<|tool_list_end|>"
+    "{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}<|im_end|>\n"
+    "{% endfor %}"
+)
+
+
+def test_calls_are_text_where_a_template_shows_tools_and_no_calls() -> None:
+    shown = rendered(CALLS_HIDDEN, QUESTION, CALLED, *RESULTS, parser="lfm2")
+    call = "weather(city='{}')"
+    written = f"[{call.format('Paris')}, {call.format('Rom')}]".replace("'", '"')
+    assert (
+        f"<|im_start|>assistant\n<|tool_call_start|>{written}<|tool_call_end|><|im_end|>" in shown
+    )
+    assert "<|im_start|>tool\nrain {}<|im_end|>" in shown
+    cut = {**CALLED, "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"a'}}]}
+    assert "[f()]" in rendered(CALLS_HIDDEN, QUESTION, cut, parser="lfm2")
+
+
+def test_calls_are_text_where_a_template_shows_them_only_without_text() -> None:
+    source = (
+        "{{ tools | tojson if tools }}{% for m in messages %}<{{ m.role }}>"
+        "{% if m.content %}{{ m.content }}{% elif m.tool_calls %}{% for c in m.tool_calls %}"
+        "<call>{{ c.function.name }} {{ c.function.arguments }}</call>{% endfor %}{% endif %}"
+        "{% endfor %}"
+    )
+    said = {**CALLED, "content": "I look."}
+    assert "<call>weather" in rendered(source, QUESTION, CALLED, *RESULTS, parser="hermes")
+    shown = rendered(source, QUESTION, said, *RESULTS, parser="hermes")
+    assert f"<assistant>I look.\n{CALLS_TEXT}" in shown
+
+
 def test_nothing_is_written_for_a_model_without_a_parser() -> None:
     assert rendered(CHATML, QUESTION, parser="none") == rendered(CHATML, QUESTION, tools=())
     assert not ChatRenderer(ChatTemplate.of_source(CHATML)).knows_tools
