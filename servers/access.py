@@ -598,7 +598,7 @@ _OPEN_PATHS: Final = frozenset(route for route in _OPEN_ROUTES if not route.ends
 _OPEN_GROUPS: Final = tuple(route for route in _OPEN_ROUTES if route.endswith("*"))
 
 #: Headers, and gRPC's metadata, that carry keys; in lower case.
-KEY_HEADERS: Final = ("authorization", "x-api-key")
+KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key")
 
 _SEND: Final = "send `Authorization: Bearer KEY`, or `x-api-key: KEY`"
 
@@ -619,7 +619,7 @@ class Access:
     open_routes: tuple[str, ...] = ()
     allows_control: bool = True
 
-    def check(self, path: str, authorization: str | None, api_key: str | None) -> None:
+    def check(self, path: str, authorization: str | None, *api_keys: str | None) -> None:
         """Check that a client may request ``path``. The other arguments are its `KEY_HEADERS`.
 
         Raises:
@@ -628,14 +628,14 @@ class Access:
         keys = self.keys
         if keys is None or self.is_open(path):
             return
-        shown = [key for key in (_bearer(authorization), api_key) if key]
+        shown = [key for key in (_bearer(authorization), *api_keys) if key]
         if not shown:
             raise _unauthenticated(f"no API key: {_SEND}")
         if not any(keys.accepts(key) for key in shown):
             raise _unauthenticated("the API key is not valid")
 
     def client(
-        self, peer: ClientIdentity, authorization: str | None, api_key: str | None
+        self, peer: ClientIdentity, authorization: str | None, *api_keys: str | None
     ) -> ClientIdentity:
         """Return the client's identity: its key where keys are needed, else that of its address.
 
@@ -643,7 +643,7 @@ class Access:
         """
         keys = self.keys
         if keys is not None:
-            for key in (_bearer(authorization), api_key):
+            for key in (_bearer(authorization), *api_keys):
                 if key and (priority := keys.priority_of(key)):
                     name = f"key {digest_of(key).hex()}"
                     return ClientIdentity(name, peer.connection, priority)

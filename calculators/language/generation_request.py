@@ -273,6 +273,7 @@ class Api(StrEnum):
     COMPLETIONS = "completions"
     RESPONSES = "responses"
     MESSAGES = "messages"
+    GENERATE_CONTENT = "generateContent"
 
 
 class Source(Struct, frozen=True):
@@ -330,7 +331,8 @@ class GenerationRequest:
         wants_logprobs: the answer has the log-probabilities of its tokens.
         shows_thinking: the answer of the chat and messages APIs shows the reasoning.
         echo: members that an answer of the responses API repeats, as JSON values, without those
-            that depend on the model; of chats ``tools``, the ones that are not functions.
+            that depend on the model; of chats ``tools``, the ones that are not functions; of
+            Google's API ``array``: a stream is one array.
         id: of the answer.
         created: seconds since 1970.
         answer_model: the model's name in the answer; "" is ``model``.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, StreamForm, TaskEndpoint
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
@@ -22,7 +22,7 @@ from calculators.kit.tasks.operation import (
     answer,
     events,
     media,
-    prefixed,
+    paths_of,
 )
 
 if TYPE_CHECKING:
@@ -327,6 +327,115 @@ COUNT_TOKENS: Final = LlmEndpoint(
 
 
 @cache
+def _generate_content() -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.google.generate_content_request import (
+        GENERATE_CONTENT_MEMBERS,
+        parse_generate_content_request,
+    )
+
+    return Generating(
+        members=GENERATE_CONTENT_MEMBERS,
+        parse=parse_generate_content_request,
+        api=Api.GENERATE_CONTENT,
+    )
+
+
+def _google_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.google_schemas import GOOGLE_SCHEMAS
+
+    return GOOGLE_SCHEMAS
+
+
+def _google_form(members: Mapping[str, Any]) -> StreamForm:
+    from calculators.llm.api.google.generate_content_request import stream_form
+
+    return stream_form(members)
+
+
+_CONTENTS: Final = [{"role": "user", "parts": [{"text": "Hello"}]}]
+_GOOGLE: Final = "/models/{model}"
+
+GENERATE_CONTENT: Final = LlmEndpoint(
+    path=f"{_GOOGLE}:generateContent",
+    aliases=(f"/v1beta{_GOOGLE}:generateContent",),
+    error_form=ErrorForm.GOOGLE,
+    operation="generate_content",
+    handling=_generate_content,
+    schemas=_google_schemas,
+    id="generateContent",
+    summary="Answer a conversation",
+    request="GenerateContentRequest",
+    response="GenerateContentResponse",
+    examples={"a_question": {"contents": _CONTENTS}},
+    about="The answer.",
+)
+STREAM_GENERATE_CONTENT: Final = LlmEndpoint(
+    path=f"{_GOOGLE}:streamGenerateContent",
+    aliases=(f"/v1beta{_GOOGLE}:streamGenerateContent",),
+    streams=True,
+    always_streams=True,
+    query=("alt",),
+    stream_form=_google_form,
+    events_of=partial(_events_of, path="/generateContent"),
+    error_form=ErrorForm.GOOGLE,
+    operation="generate_content",
+    handling=_generate_content,
+    schemas=_google_schemas,
+    id="streamGenerateContent",
+    summary="Answer a conversation in pieces",
+    request="GenerateContentRequest",
+    response="GenerateContentResponse",
+    event="GenerateContentResponse",
+    examples={"a_question": {"contents": _CONTENTS}},
+    about="One array, or with `?alt=sse` events.",
+)
+
+
+@cache
+def _google_count() -> Counting[Any]:
+    from calculators.llm.api.google.generate_content_request import (
+        COUNT_MEMBERS,
+        CountTokensRequest,
+        parse_count_tokens_request,
+    )
+    from calculators.llm.api.google.generate_content_writer import count_tokens_response
+
+    async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
+        tokens = await servable.chat_tokens(
+            request.messages, request.images, request.tools, request.template
+        )
+        return count_tokens_response(tokens)
+
+    return Counting(
+        members=COUNT_MEMBERS,
+        parse=lambda body, limits, defaults: parse_count_tokens_request(body, limits),
+        answer=answer,
+    )
+
+
+def _google_count_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.google_schemas import COUNT_SCHEMAS
+
+    return COUNT_SCHEMAS
+
+
+GOOGLE_COUNT_TOKENS: Final = LlmEndpoint(
+    path=f"{_GOOGLE}:countTokens",
+    aliases=(f"/v1beta{_GOOGLE}:countTokens",),
+    error_form=ErrorForm.GOOGLE,
+    handling=_google_count,
+    schemas=_google_count_schemas,
+    id="countContentTokens",
+    summary="How many tokens would the prompt have?",
+    request="CountContentTokensRequest",
+    response="CountTokensResponse",
+    examples={"a_question": {"contents": _CONTENTS}},
+    about="The count.",
+)
+
+
+@cache
 def _tokenize() -> Counting[Any]:
     from calculators.kit.requests.tokenize_request import (
         TOKENIZE_MEMBERS,
@@ -371,11 +480,19 @@ TOKENIZE: Final = LlmEndpoint(
 )
 
 #: In the order in which errors and the OpenAPI document list them.
-ENDPOINTS: Final = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE)
+ENDPOINTS: Final = (
+    CHAT_COMPLETIONS,
+    COMPLETIONS,
+    RESPONSES,
+    MESSAGES,
+    COUNT_TOKENS,
+    TOKENIZE,
+    GENERATE_CONTENT,
+    STREAM_GENERATE_CONTENT,
+    GOOGLE_COUNT_TOKENS,
+)
 
-_BY_PATH: Final = {
-    prefix + endpoint.path: endpoint for prefix in PREFIXES for endpoint in ENDPOINTS
-}
+_BY_PATH: Final = {path: endpoint for endpoint in ENDPOINTS for path in endpoint.paths()}
 _BEGINNINGS: Final = tuple(f"{prefix}/" for prefix in PREFIXES)
 
 
@@ -390,6 +507,10 @@ def endpoint_of(uri: str) -> LlmEndpoint:
     """
     path = uri.partition("?")[0]
     endpoint = _BY_PATH.get(path)
+    if endpoint is None and ":" in path:
+        from calculators.kit.tasks import declared_path
+
+        endpoint = _BY_PATH.get(declared_path(path)[0])
     if endpoint is None and path.endswith("/tokenize") and path.startswith(_BEGINNINGS):
         from calculators.kit.tasks import endpoint_at
 
@@ -443,12 +564,23 @@ def describe(model: str) -> TaskDescription:
     return TaskDescription(tuple(_operation(each, model) for each in ENDPOINTS), schemas)
 
 
+_TAGS: Final = {
+    ErrorForm.OPENAI: "OpenAI",
+    ErrorForm.ANTHROPIC: "Anthropic",
+    ErrorForm.GOOGLE: "Google",
+}
+
+
 def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
-    from calculators.kit.requests.schema import one_of, ref
+    from calculators.kit.requests.schema import array, one_of, ref
 
     content = {JSON: media(ref(endpoint.response))}
     if endpoint.streams:
-        if endpoint.error_form is ErrorForm.ANTHROPIC:
+        if endpoint.error_form is ErrorForm.GOOGLE:
+            event = one_of(ref(endpoint.event), ref("GoogleError"))
+            content[JSON] = media(array(event))
+            content[EVENTS] = events("An event; an error ends the stream.", event)
+        elif endpoint.error_form is ErrorForm.ANTHROPIC:
             event = one_of(ref(endpoint.event), ref("AnthropicError"))
             said = "An event; the last one is `message_stop`, or an error."
             content[EVENTS] = events(said, event)
@@ -456,16 +588,17 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             event = one_of(ref(endpoint.event), ref("OpenAIError"))
             said = "An event; an error ends the stream. The last one is `[DONE]`."
             content[EVENTS] = events(said, event, last="[DONE]")
-    examples = {name: {"model": model, **body} for name, body in endpoint.examples.items()}
+    named = {} if endpoint.names_model else {"model": model}
+    examples = {name: {**named, **body} for name, body in endpoint.examples.items()}
     return Operation(
         method="post",
-        paths=prefixed(endpoint.path),
+        paths=paths_of(endpoint),
         id=endpoint.id,
-        tag="Anthropic" if endpoint.error_form is ErrorForm.ANTHROPIC else "OpenAI",
+        tag=_TAGS[endpoint.error_form],
         summary=endpoint.summary,
         form=endpoint.error_form,
         runs_graph=True,
-        parameters=("Timeout",),
+        parameters=(*(("Alt",) if "alt" in endpoint.query else ()), "Timeout"),
         body={JSON: media(ref(endpoint.request), **examples)},
         answers={200: answer(endpoint.about, content)},
     )

@@ -59,6 +59,7 @@ _PROMPT_FIELDS: Final = {
     Api.COMPLETIONS: "prompt",
     Api.RESPONSES: "input",
     Api.MESSAGES: "messages",
+    Api.GENERATE_CONTENT: "contents",
 }
 
 

@@ -1,9 +1,9 @@
 """The coding agents of npm, unmodified, against a server whose model follows a script.
 
-``python -m tests.coding_agents`` installs Codex and Claude Code with npm into a temporary folder
-and lets each do a job: read, edit by its own tools, run a command, call a tool of an MCP server,
-find a tool by search. They get no other network: their home is empty and their provider is the
-server. Exits with 1 if a job is not done, and with 2 without npm.
+``python -m tests.coding_agents`` installs Codex, Claude Code and Gemini CLI with npm into a
+temporary folder and lets each do a job: read, edit by its own tools, run a command, call a tool of
+an MCP server, find a tool by search. They get no other network: their home is empty and their
+provider is the server. Exits with 1 if a job is not done, and with 2 without npm.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tests.support.checkout import ROOT
 
 CODEX: Final = "@openai/codex@0.171.0"
 CLAUDE: Final = "@anthropic-ai/claude-code@2.1.197"
+GEMINI: Final = "@google/gemini-cli@0.61.0"
 #: The served names. Codex knows models of the first to take patches by a grammar; to others it
 #: offers the tools of MCP servers at once.
 PATCHING: Final = "gpt-5.5"
@@ -175,6 +176,44 @@ def claude_job(commands: Path, home: Path, url: str) -> Job:
     return Job("Claude Code", calls, [str(commands / "claude"), *words], check, environment)
 
 
+def gemini_job(commands: Path, home: Path, url: str) -> Job:
+    """Read, edit, and run a command by Google's API."""
+    (home / ".gemini").mkdir(parents=True)
+    settings = {
+        "general": {"disableAutoUpdate": True},
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+    }
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"file_path": "hello.txt"}),
+        (
+            "replace",
+            {
+                "file_path": "hello.txt",
+                "instruction": "Greet the graph",
+                "old_string": "world",
+                "new_string": "graph",
+            },
+        ),
+        ("run_shell_command", {"command": "cat hello.txt", "description": "Show the file"}),
+    ]
+
+    def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+        wrong = _files(folder, {"hello.txt": "hello graph\n"})
+        if "hello graph" not in str(seen[-1]["last"].get("content")):
+            wrong.append("the command's result did not come back")
+        return wrong
+
+    words = ["-m", OTHER, "--approval-mode", "yolo", "-p", "Greet the graph."]
+    environment = {
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "HOME": str(home),
+    }
+    return Job("Gemini CLI", calls, [str(commands / "gemini"), *words], check, environment)
+
+
 def _files(folder: Path, expected: dict[str, str]) -> list[str]:
     wrong = []
     for name, text in expected.items():
@@ -222,10 +261,14 @@ def install(folder: Path, packages: list[str]) -> Path:
     return folder / "node_modules" / ".bin"
 
 
+JOBS: Final = (patch_job, server_job, claude_job, gemini_job)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.coding_agents", description=__doc__)
     parser.add_argument("--log", type=Path, help="where the server's log goes")
     parser.add_argument("--commands", type=Path, help="folder with installed commands, for no npm")
+    parser.add_argument("--only", choices=[job.__name__ for job in JOBS], help="one job")
     arguments = parser.parse_args()
     if arguments.commands is None and shutil.which("npm") is None:
         print("npm is needed to install the agents (Node.js 20 or newer)", file=sys.stderr)
@@ -233,7 +276,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
-        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE])
+        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE, GEMINI])
         script = top / "script"
         script.mkdir()
         shutil.copy(Path(__file__).parent / "script.py", script)
@@ -242,8 +285,9 @@ def main() -> int:
         config = {"mediapipe_config_list": graphs}
         (top / "config.json").write_text(json.dumps(config))
         words = ("--config_path", top / "config.json", "--calculators", script / "script.py")
+        jobs = [job for job in JOBS if arguments.only in (None, job.__name__)]
         with ServerProcess(*words, cwd=top) as server:
-            for place, make in enumerate((patch_job, server_job, claude_job)):
+            for place, make in enumerate(jobs):
                 job = make(commands, top / f"home{place}", server.url)
                 wrong = do(job, script, top / f"work{place}")
                 print(f"{job.name}: {'not done' if wrong else 'done'}", flush=True)

@@ -57,12 +57,29 @@ REQUESTS: Final[list[tuple[str, dict[str, Any]]]] = [
         {**_CHAT, "max_tokens": 60, "tools": [_MESSAGES_TOOL], "tool_choice": {"type": "any"}},
     ),
 ]
+_CONTENTS: Final[dict[str, Any]] = {
+    "contents": [{"parts": [{"text": "Hello"}]}],
+    "generationConfig": {"maxOutputTokens": 60, "candidateCount": 2, "responseLogprobs": True},
+}
+_FUNCTIONS: Final = {
+    "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
+}
+#: Requests to Google's methods, of which the path says whether the answer is a stream.
+GOOGLE: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("/v1beta/models/{model}:generateContent", _CONTENTS),
+    ("/v1beta/models/{model}:generateContent", {**_CONTENTS, **_FUNCTIONS}),
+    ("/v1beta/models/{model}:streamGenerateContent", _CONTENTS),
+    ("/v1beta/models/{model}:streamGenerateContent?alt=sse", {**_CONTENTS, **_FUNCTIONS}),
+]
 #: One request for each form of error.
 REFUSED: Final[list[tuple[str, dict[str, Any], int]]] = [
     ("/v3/chat/completions", {"model": "demo"}, 400),
     ("/v3/chat/completions", {"model": "nobody", "messages": []}, 404),
     ("/v3/messages", {"model": "demo"}, 400),
     ("/v3/messages", {"model": "demo", "thread": 1, "messages": [], "max_tokens": 1}, 400),
+    ("/v1beta/models/{model}:generateContent", {}, 400),
+    ("/v1beta/models/{model}:streamGenerateContent", {"contents": 1}, 400),
     ("/v2/models/{model}/infer", {}, 400),
     ("/v2/repository/models/{model}/load", {"parameters": {"a": 1}}, 400),
 ]
@@ -124,6 +141,17 @@ def test_answers_fit_their_schemas(
     asked = {**body, "stream": stream}
     assert DESCRIBED.request_errors(path, asked) == []
     reply = client.ask("POST", path, asked)
+    assert reply.status == 200, reply.body
+    check(path, "post", reply)
+
+
+@pytest.mark.parametrize(("target", "body"), GOOGLE)
+def test_googles_answers_fit_their_schemas(
+    client: HttpClient, target: str, body: dict[str, Any]
+) -> None:
+    path = target.partition("?")[0]
+    assert DESCRIBED.request_errors(path, body) == []
+    reply = client.ask("POST", target.format(model="demo"), body)
     assert reply.status == 200, reply.body
     check(path, "post", reply)
 

@@ -54,6 +54,21 @@ def wrong_type(path: str, expected: str, value: object) -> RequestError:
     return invalid(path, f"expected {expected}, got {describe(value)}")
 
 
+def renamed(error: RequestError, names: Mapping[str, str]) -> RequestError:
+    """Return an error of a member that an API has under another name, by the name here."""
+    head, _, rest = (error.param or "").partition("[")
+    if head not in names:
+        return error
+    shown = names[head] + (f"[{rest}" if rest else "")
+    return RequestError(
+        str(error).replace(f'"{error.param}"', f'"{shown}"', 1),
+        param=shown,
+        code=error.code,
+        reason=error.reason,
+        detail=error.detail,
+    )
+
+
 def above(path: str, value: float, maximum: float) -> RequestError:
     """Return the error of a number that is too large."""
     return invalid(path, f"{describe(value)} is above the maximum {maximum}")

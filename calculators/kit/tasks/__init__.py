@@ -6,9 +6,16 @@ paths, for the options of ``graphrt serve --task``, and for their OpenAPI docume
 by name.
 """
 
-from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint, without_prefix
+from calculators.kit.tasks.endpoint import (
+    PREFIXES,
+    ErrorForm,
+    StreamForm,
+    TaskEndpoint,
+    without_prefix,
+)
 from calculators.kit.tasks.installed import (
     ENTRY_POINT_GROUP,
+    declared_path,
     default_task,
     endpoint_at,
     endpoint_paths,
@@ -30,9 +37,11 @@ __all__ = [
     "PREFIXES",
     "ErrorForm",
     "ModelToServe",
+    "StreamForm",
     "Task",
     "TaskEndpoint",
     "TaskError",
+    "declared_path",
     "default_task",
     "endpoint_at",
     "endpoint_paths",

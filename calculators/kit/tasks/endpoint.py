@@ -27,6 +27,19 @@ class ErrorForm(Enum):
     #: For the server's own paths under ``/v2``; tasks do not use it.
     KSERVE = auto()
     ANTHROPIC = auto()
+    GOOGLE = auto()
+
+
+class StreamForm(Enum):
+    """The form of an answer in pieces; the value is its media type."""
+
+    EVENTS = "text/event-stream"
+    #: One JSON array, of which each piece is complete items.
+    ARRAY = "application/json"
+
+
+#: Stands for the name of a model in the path of an endpoint.
+MODEL: Final = "{model}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +50,13 @@ class TaskEndpoint:
     graph answers. Such endpoints may differ only in ``aliases`` and ``operation``.
 
     Attributes:
-        path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`.
+        path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`. With
+            `MODEL` in it, before a last word with a colon, ``/models/{model}:countTokens``, the
+            path names the model: the parsed body gets it as ``model``.
         streams: ``"stream": true`` in a request asks for server-sent events.
+        always_streams: every answer is a stream; the parsed body gets ``"stream": true``.
+        query: the names of the query that the parsed body gets as members.
+        stream_form: returns the form of a stream for the members of its request; None: events.
         error_form: the form of its errors.
         operation: the name of the operation in traces (OpenTelemetry's ``gen_ai.operation.name``);
             "" is the path without its first slash.
@@ -57,6 +75,9 @@ class TaskEndpoint:
 
     path: str
     streams: bool = False
+    always_streams: bool = False
+    query: tuple[str, ...] = ()
+    stream_form: Callable[[Mapping[str, Any]], StreamForm] | None = None
     error_form: ErrorForm = ErrorForm.OPENAI
     operation: str = ""
     methods: tuple[str, ...] = ("POST",)
@@ -69,3 +90,8 @@ class TaskEndpoint:
     def paths(self) -> tuple[str, ...]:
         """Return all whole paths."""
         return (*(prefix + self.path for prefix in PREFIXES), *self.aliases)
+
+    @property
+    def names_model(self) -> bool:
+        """True if the path has the name of the model."""
+        return MODEL in self.path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.installed_points import installed_points
 from calculators.kit.settings.declaration import options_of
-from calculators.kit.tasks.endpoint import TaskEndpoint
+from calculators.kit.tasks.endpoint import MODEL, TaskEndpoint
 from calculators.kit.tasks.task import DeviceOptions, Task
 
 if TYPE_CHECKING:
     from graph_runtime import Registry
 
 ENTRY_POINT_GROUP: Final = "graphrt.tasks"
+_NAMES_MODEL: Final = re.compile(r"/(?:[^{}]+/)?\{model\}:[A-Za-z]+")
 
 
 @cache
@@ -57,6 +59,8 @@ def _check(task: Task, others: Collection[Task]) -> None:
                 raise ValueError(
                     f'the path "{path}" must begin with a slash, and must not end with one'
                 )
+            if MODEL in path and not _NAMES_MODEL.fullmatch(path):
+                raise ValueError(f'the path "{path}" must have a colon and a word after {MODEL}')
         if not endpoint.methods or not set(endpoint.methods) <= {"GET", "POST"}:
             raise ValueError(f'the methods of the path "{endpoint.path}" must be GET, POST or both')
         if endpoint.is_socket and endpoint.methods != ("GET",):
@@ -87,6 +91,8 @@ def _behaviour(endpoint: TaskEndpoint) -> tuple[object, ...]:
     """Return the attributes that endpoints of one path must share."""
     return (
         endpoint.streams,
+        endpoint.always_streams,
+        endpoint.query,
         endpoint.error_form,
         endpoint.methods,
         endpoint.takes_form,
@@ -155,17 +161,45 @@ def _endpoints() -> tuple[Mapping[str, TaskEndpoint], Mapping[str, tuple[str, ..
     return endpoints, names
 
 
+@cache
+def _verbs() -> Mapping[str, tuple[str, ...]]:
+    """Return the declared paths that name their model, by the word after the name."""
+    verbs: dict[str, tuple[str, ...]] = {}
+    for path in _endpoints()[0]:
+        _, model, end = path.partition(MODEL)
+        if model:
+            # The longer beginning first: /v3/v1/models/ before /v3/models/.
+            others = (*verbs.get(end[1:], ()), path)
+            verbs[end[1:]] = tuple(sorted(others, key=len, reverse=True))
+    return verbs
+
+
+def declared_path(path: str) -> tuple[str, str]:
+    """Return a whole path with `MODEL` for a model's name, as it is declared, and the name.
+
+    A name may have slashes and colons: the word after it begins at the last colon. Other paths are
+    returned as they are, with "".
+    """
+    for declared in _verbs().get(path.rpartition(":")[2], ()) if ":" in path else ():
+        begin, _, end = declared.partition(MODEL)
+        if path.startswith(begin) and len(path) > len(begin) + len(end):
+            return declared, path[len(begin) : len(path) - len(end)]
+    return path, ""
+
+
 def endpoint_at(path: str) -> TaskEndpoint | None:
     """Return the endpoint of a whole path; None if no task has one.
 
     Of endpoints that several tasks have there, all of which behave alike, it is the first.
     """
-    return _endpoints()[0].get(path)
+    endpoints = _endpoints()[0]
+    found = endpoints.get(path)
+    return endpoints.get(declared_path(path)[0]) if found is None and ":" in path else found
 
 
 def tasks_at(path: str) -> tuple[str, ...]:
     """Return the names of the tasks that have an endpoint at a whole path."""
-    return _endpoints()[1].get(path, ())
+    return _endpoints()[1].get(declared_path(path)[0], ())
 
 
 def endpoint_paths() -> frozenset[str]:

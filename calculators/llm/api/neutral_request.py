@@ -23,6 +23,7 @@ from calculators.language.generation_request import (
     frozen,
 )
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
+from calculators.llm.api.google.generate_content_request import GenerateContentRequest
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.checked_request import (
     TRUNCATION_MEMBERS,
@@ -56,6 +57,7 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.COMPLETIONS: COMPLETION_MEMBERS,
     Api.RESPONSES: RESPONSES_MEMBERS,
     Api.MESSAGES: MESSAGES_MEMBERS,
+    Api.GENERATE_CONTENT: CHAT_MEMBERS,
 }
 #: The members that a model reads, beside those that the neutral request has fields for.
 _NEUTRAL: Final[Members] = table(
@@ -72,6 +74,7 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     Api.COMPLETIONS: "cmpl-",
     Api.RESPONSES: "resp_",
     Api.MESSAGES: "msg_",
+    Api.GENERATE_CONTENT: "",
 }
 _OF_SOME: Final = frozenset(
     {"stop_sequences", "logprobs", "top_logprobs", "include", "echo", "add_special_tokens"}
@@ -150,6 +153,8 @@ def neutral_request(
         has_prompt: without it, messages, prompts and all that only the model needs are left out:
             an answer can be written, and the memory of a long prompt is free.
     """
+    if checked.members is not None:
+        body = checked.members
     sampled = _SAMPLED[api]
     sampling = {
         name: value
@@ -174,6 +179,8 @@ def neutral_request(
                 "template": checked.template,
                 "parallel_tool_calls": checked.parallel_tool_calls,
             }
+    if isinstance(checked, GenerateContentRequest):
+        written["echo"] = {"array": checked.is_array}
     if isinstance(checked, ResponsesRequest):
         # The model's answer fills in what depends on the model.
         written["echo"] = {

@@ -18,6 +18,7 @@ from calculators.language.generation_request import Api, GenerationRequest
 from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
 from calculators.llm.api.anthropic.messages_writer import messages_writer
+from calculators.llm.api.google.generate_content_writer import GenerateContentWriter
 from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
@@ -34,6 +35,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return responses_writer(begun)
         case Api.MESSAGES:
             return messages_writer(begun)
+        case Api.GENERATE_CONTENT:
+            return GenerateContentWriter(begun)
 
 
 _STOP_REASONS: Final = {
@@ -50,7 +53,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     JSON that is not an answer of a language model becomes the data of one event.
 
     Args:
-        asked: the members ``model`` and ``stream_options`` of the request.
+        asked: the members ``model``, ``stream_options`` and ``alt`` of the request.
 
     Raises:
         ValueError: the text is not a JSON object.
@@ -58,6 +61,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     body = json.loads(answer)
     if not isinstance(body, dict):
         raise ValueError("the answer is not a JSON object")
+    is_array = api is Api.GENERATE_CONTENT and asked.get("alt") != "sse"
     choices: list[tuple[list[Event], FinishReason]] = []
     usage = Usage(0, 0)
     try:
@@ -65,6 +69,8 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
         choices = list(_choices(body))
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
+    if not choices and api is Api.GENERATE_CONTENT:
+        return f"[{json.dumps(body)}]" if is_array else f"data: {json.dumps(body)}\n\n"
     if not choices:
         return f"data: {json.dumps(body)}\n\n{DONE}"
     options = asked.get("stream_options")
@@ -77,6 +83,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
         # A completion has a prompt. The graph has read it, and no event repeats it.
         prompts=("",) if api is Api.COMPLETIONS else (),
         stream=True,
+        echo={"array": True} if is_array else {},
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
     items: list[Delta] = [Begun(len(choices), Usage(usage.prompt_tokens, 0), request)]

@@ -372,6 +372,8 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
         skip_special_tokens: leave out the text of special tokens.
         structured: the form that the answer must have; None is any text.
         speech: the answer is spoken; None: it is not.
+        members: the members that the model reads, as chats name them, of an API with names of its
+            own; None: they stand in the body.
     """
 
     model: str
@@ -387,6 +389,7 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
     skip_special_tokens: bool = True
     structured: StructuredOutput | None = None
     speech: Speech | None = None
+    members: Mapping[str, Any] | None = None
 
 
 def read_body(value: object, members: Members) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import binascii
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from calculators.images.media.image import ImageReference, SoundReference
@@ -86,6 +87,45 @@ def _check_count(count: int, limit: int, path: str, kind: str) -> None:
         raise fields.invalid(path, f"this model does not {why}")
     if count > limit:
         raise fields.invalid(path, f"only {limit} {kind} are allowed")
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """Return a text as a part of a message."""
+    return {"type": "text", "text": text}
+
+
+def joined_parts(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a string for one text or none, else the parts."""
+    if not parts:
+        return ""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        text: str = parts[0]["text"]
+        return text
+    return parts
+
+
+@dataclass(slots=True)
+class SaidMessage:
+    """A message of the assistant that its API writes as blocks or parts."""
+
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def has_any(self) -> bool:
+        """True if something was said, thought or called."""
+        return bool(self.parts or self.reasoning or self.calls)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message, as templates take it."""
+        message: dict[str, Any] = {"role": "assistant", "content": joined_parts(self.parts)}
+        if any(self.reasoning):
+            message["reasoning_content"] = "\n".join(filter(None, self.reasoning))
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
 
 
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]*)(?P<parameters>(?:;[^;,]*)*),", re.IGNORECASE)

@@ -16,13 +16,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from time import time
-from typing import Final
+from typing import ClassVar, Final
 from wsgiref.handlers import format_date_time
 
 from aiohttp import web
 
 from calculators.kit.requests.request_record import RequestRecord
-from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks import ErrorForm, StreamForm
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError
 
@@ -260,6 +260,7 @@ class EventStream(AnswerStream):
     """Server-sent events to one client; each packet is made of complete events."""
 
     __slots__ = ("_form",)
+    fields: ClassVar[Mapping[str, str]] = _FIELDS
 
     def __init__(
         self,
@@ -275,7 +276,7 @@ class EventStream(AnswerStream):
         super().__init__(
             connection,
             record,
-            _FIELDS,
+            self.fields,
             headers,
             is_chunked=is_chunked,
             keeps_alive=keeps_alive,
@@ -305,10 +306,28 @@ class EventStream(AnswerStream):
         return True
 
     def _has_terminal_event(self) -> bool:
-        if self._form is ErrorForm.KSERVE:
+        if self._form in (ErrorForm.KSERVE, ErrorForm.GOOGLE):
             return False  # a stream of answers just ends
         if self._form is ErrorForm.OPENAI:
             return self._last.endswith(DONE)
         events, ending, rest = self._last.rpartition(b"\n\n")
         last = events.rpartition(b"\n\n")[2]
         return bool(ending) and not rest and last.startswith(_LAST_EVENTS)
+
+
+class ArrayStream(EventStream):
+    """One JSON array to one client; each packet is made of complete items with their commas."""
+
+    __slots__ = ()
+    fields: ClassVar[Mapping[str, str]] = {**_FIELDS, "Content-Type": StreamForm.ARRAY.value}
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """Send nothing: JSON has no comments."""
+
+    def fail(self, error: HttpError) -> bool:
+        """Send the error as the last item, unless the array has ended."""
+        if not self._ended and not self._last.endswith(b"]"):
+            body = error.body(self._form, self._record.request_id)
+            self._send((b"," if self._last else b"[") + body + b"]")
+        self.end()
+        return True

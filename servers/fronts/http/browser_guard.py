@@ -22,7 +22,8 @@ _TOKENS = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z, -]{0,1000}", re.ASCII)
 # Headers that clients of these APIs send.
 _USUAL_HEADERS = (
     "authorization, content-type, x-request-id, x-request-timeout, x-api-key, anthropic-version,"
-    " anthropic-beta, inference-header-content-length, traceparent"
+    " anthropic-beta, x-goog-api-key, x-goog-api-client, inference-header-content-length,"
+    " traceparent"
 )
 _EXPOSED_HEADERS = "x-request-id, retry-after, warning"
 _PREFLIGHT_SECONDS = "600"

@@ -43,6 +43,18 @@ _ANTHROPIC_TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+#: Names of google.rpc.Code.
+_GOOGLE_STATUS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 _CODES = {429: "rate_limit_exceeded", 503: "service_unavailable", 504: "timeout"}
 
 
@@ -95,6 +107,8 @@ class HttpError(Exception):
                 return self.kserve_body()
             case ErrorForm.ANTHROPIC:
                 return self.anthropic_body(request_id)
+            case ErrorForm.GOOGLE:
+                return self.google_body()
 
     def openai_body(self) -> bytes:
         """Return ``{"error": {"message", "type", "param", "code"}}``."""
@@ -123,6 +137,29 @@ class HttpError(Exception):
         if self.code != _CODES.get(self.status):
             error["details"] = {"error_code": self.code}
         return json.dumps({"type": "error", "error": error, "request_id": request_id}).encode()
+
+    def google_body(self) -> bytes:
+        """Return ``{"error": {"code", "message", "status", "details"}}``: google.rpc.Status.
+
+        The details name the member at fault, and the time after which a client should try again.
+        """
+        kind = "INTERNAL" if self.status >= 500 else "INVALID_ARGUMENT"
+        details: list[dict[str, object]] = []
+        if self.param is not None:
+            violation = {"field": self.param, "description": self.message}
+            details.append(_google("BadRequest", fieldViolations=[violation]))
+        if "Retry-After" in self.headers:
+            details.append(_google("RetryInfo", retryDelay=f"{self.headers['Retry-After']}s"))
+        error = {
+            "code": self.status,
+            "message": self.message,
+            "status": _GOOGLE_STATUS.get(self.status, kind),
+        }
+        return json.dumps({"error": error | ({"details": details} if details else {})}).encode()
+
+
+def _google(kind: str, **members: object) -> dict[str, object]:
+    return {"@type": f"type.googleapis.com/google.rpc.{kind}", **members}
 
 
 def http_error(error: BaseException, request_id: str) -> HttpError:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, note_error, note_reason
-from calculators.kit.tasks import ErrorForm, TaskEndpoint
+from calculators.kit.tasks import ErrorForm, StreamForm, TaskEndpoint, declared_path
 from calculators.kit.tasks.operation import MAX_TIMEOUT
 from graph_runtime import Code, UnavailableError
 from servers.contract.data_plane import Disconnection
@@ -24,6 +24,7 @@ from servers.contract.failure import forget_frames
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_streams import (
     AnswerStream,
+    ArrayStream,
     ByteStream,
     EventStream,
     SentResponse,
@@ -123,13 +124,17 @@ class Exchange:
         self._ending: Exception | None = None
 
     def begin_stream(
-        self, form: ErrorForm, headers: Mapping[str, str] | None = None
+        self,
+        form: ErrorForm,
+        headers: Mapping[str, str] | None = None,
+        stream_form: StreamForm = StreamForm.EVENTS,
     ) -> EventStream:
         """Make the stream of events that answers this request; nothing is sent yet.
 
         ``headers``: further ones of this answer.
         """
-        stream = EventStream(
+        kind = EventStream if stream_form is StreamForm.EVENTS else ArrayStream
+        stream = kind(
             self.connection,
             self.record,
             {**self.headers, **headers} if headers else self.headers,
@@ -264,6 +269,8 @@ def limit_time_by(exchange: Exchange, seconds: Any) -> None:
 
 
 _MOST_FIELDS = 16
+#: The name of a key in the queries of Google's clients.
+GOOGLE_KEY = "key"
 
 
 def query_of(request: web.BaseRequest) -> dict[str, str]:
@@ -354,7 +361,7 @@ def route_name(path: str, route: Route | None, endpoint: TaskEndpoint | None) ->
     if route is None:
         return ""
     if route.endpoint is Endpoint.GRAPH:
-        return path if endpoint is not None else f"{path[:3]}/{{path}}"
+        return declared_path(path)[0] if endpoint is not None else f"{path[:3]}/{{path}}"
     return _NAMES.get(route.endpoint, path)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 from msgspec import Struct
@@ -22,7 +23,13 @@ from calculators.kit.requests.http_payload import (
     MultipartForm,
     WebDocuments,
 )
-from calculators.kit.tasks import ErrorForm, TaskEndpoint, tasks_at
+from calculators.kit.tasks import (
+    ErrorForm,
+    StreamForm,
+    TaskEndpoint,
+    declared_path,
+    tasks_at,
+)
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, FamilySettings, GraphError
 from servers.access import KEY_HEADERS
@@ -32,12 +39,14 @@ from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import (
+    GOOGLE_KEY,
     TIMEOUT,
     Exchange,
     fail_stream,
     limit_time,
     limit_time_by,
     owner_of,
+    query_of,
     send_whole,
 )
 from servers.fronts.http.form_body import FORM, has_form, read_form
@@ -201,7 +210,7 @@ def _number(text: str) -> float | str | None:
 # Nothing is served under a longer name, so similar names are not searched for.
 MAX_MODEL_CHARS = 1024
 #: Members of a request that the events of an answer depend on.
-_OF_EVENTS = ("model", "stream_options")
+_OF_EVENTS = ("model", "stream_options", "alt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +282,8 @@ class GraphRequests:
             members = front_members(form)
         else:
             body, value = await self._read_json(exchange, path, endpoint)
+            if endpoint is not None and endpoint.names_model:
+                value = _with_path(value, path, endpoint, query_of(request))
             members = value
         if members.get("model") is None and endpoint is None:
             # The request names no graph, so there is none to answer at this path.
@@ -288,8 +299,13 @@ class GraphRequests:
         if is_stream and endpoint is not None and endpoint.events_of is not None:
             kept = {name: members[name] for name in _OF_EVENTS if name in members}
             events_of = partial(endpoint.events_of, kept)
-        # Events may be long in coming: comments can go before them.
-        stream = exchange.begin_stream(exchange.error_form) if is_stream else None
+        stream = None
+        if is_stream:
+            stream_form = StreamForm.EVENTS
+            if endpoint is not None and endpoint.stream_form is not None:
+                stream_form = endpoint.stream_form(members)
+            # Events may be long in coming: comments can go before them.
+            stream = exchange.begin_stream(exchange.error_form, stream_form=stream_form)
         answer = GraphAnswer(exchange, exchange.error_form, stream, events_of)
         method = Method.STREAM if is_stream else Method.UNARY
         # A parsed body is several times as large as the body: only the graph should hold it.
@@ -411,7 +427,7 @@ class GraphRequests:
             owner = owner_of(exchange.record, self._settings)
             documents = ClientDocuments(self._store, owner, self._settings.families)
         payload = HttpPayload(
-            request.raw_path,
+            _without_key(request.raw_path, exchange.error_form),
             headers,
             body,
             value,
@@ -428,6 +444,26 @@ class GraphRequests:
             # 0048).
             weakref.finalize(payload, exchange.hold.release)
         return payload
+
+
+def _with_path(
+    value: dict[str, Any], path: str, endpoint: TaskEndpoint, query: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a body with the members that the path and the query of its request have."""
+    found = {**value, "model": unquote_to_bytes(declared_path(path)[1]).decode("utf-8", "replace")}
+    if endpoint.always_streams:
+        found["stream"] = True
+    return found | {name: query[name] for name in endpoint.query if name in query}
+
+
+def _without_key(uri: str, form: ErrorForm) -> str:
+    """Return a path with its query without the key that Google's clients put there."""
+    path, separator, query = uri.partition("?")
+    if form is not ErrorForm.GOOGLE or not separator:
+        return uri
+    beginning = f"{GOOGLE_KEY}="
+    kept = "&".join(each for each in query.split("&") if not each.startswith(beginning))
+    return f"{path}?{kept}" if kept else path
 
 
 def _query_members(request: web.BaseRequest) -> dict[str, Any]:

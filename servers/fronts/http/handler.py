@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -24,7 +24,7 @@ from calculators.kit.requests.request_record import note_reason
 from calculators.kit.tasks import ErrorForm, endpoint_at, find_task
 from calculators.tensors.inference import quoted
 from servers import NAME, version
-from servers.access import Access
+from servers.access import KEY_HEADERS, Access
 from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
 from servers.contract.failure import clean, forget_frames
 from servers.fronts.body_room import BodyHold, BodyRoom
@@ -33,11 +33,13 @@ from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.connection import HttpConnection
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.exchange import (
+    GOOGLE_KEY,
     Exchange,
     body_length,
     is_probe,
     limit_time,
     log_cause,
+    query_of,
     reason_of,
     request_end,
 )
@@ -111,6 +113,8 @@ def _content(name: str) -> bytes:
 _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters")
 #: The header of Anthropic's clients, which know a list of models of another form.
 _ANTHROPIC = "Anthropic-Version"
+#: Headers of Google's clients.
+_GOOGLE = ("X-Goog-Api-Client", "X-Goog-Api-Key")
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 #: The status of a reload that failed for some models and took effect for others.
@@ -166,8 +170,8 @@ class Handler:
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
         endpoint = endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
-        if form is ErrorForm.OPENAI and _ANTHROPIC in request.headers and is_shared(path):
-            form = ErrorForm.ANTHROPIC
+        if form is ErrorForm.OPENAI and is_shared(path):
+            form = _form_of(request.headers)
         hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form)
         if form is ErrorForm.ANTHROPIC:
@@ -214,7 +218,7 @@ class Handler:
         if access.keys is not None and request.method != "OPTIONS":
             # Before the route is known: without a key nobody learns which paths and models there
             # are.
-            access.check(path, _authorization(request), request.headers.get("X-Api-Key"))
+            access.check(path, *_keys(exchange))
         route = find_route(path)
         # A page that is switched off answers as if there were none.
         if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
@@ -227,7 +231,9 @@ class Handler:
         if route.endpoint in OF_BATCHES and self._batches is None:
             raise HttpError(404, BATCHES_NOT_SERVED)
         if request.method not in route.methods:
-            if route.endpoint is Endpoint.GRAPH and exchange.endpoint is None:
+            is_googles = route.endpoint is Endpoint.MODEL and request.method == "POST"
+            is_googles = is_googles and exchange.error_form is ErrorForm.GOOGLE
+            if is_googles or (route.endpoint is Endpoint.GRAPH and exchange.endpoint is None):
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
@@ -320,14 +326,14 @@ class Handler:
                 return _json(exchange, self._data_plane.statuses())
             case Endpoint.MODELS:
                 known = self._data_plane.models()
-                if _ANTHROPIC in exchange.request.headers:
+                if exchange.error_form is ErrorForm.ANTHROPIC:
                     return _json(exchange, _anthropic_models(known))
+                if exchange.error_form is ErrorForm.GOOGLE:
+                    return _json(exchange, {"models": list(map(_google_model, known))})
                 models = [_model_object(model) for model in known]
                 return _json(exchange, {"object": "list", "data": models})
             case Endpoint.MODEL:
-                describe = _model_object
-                if _ANTHROPIC in exchange.request.headers:
-                    describe = _anthropic_model
+                describe = _DESCRIBED[exchange.error_form]
                 for model in self._data_plane.models():
                     if model.name == route.model:
                         return _json(exchange, describe(model))
@@ -344,14 +350,28 @@ class Handler:
                 raise AssertionError(f"{route.endpoint} is not looked up")
 
 
+def _form_of(headers: Mapping[str, str]) -> ErrorForm:
+    """Return the form that the client of a path of several APIs expects, by its headers."""
+    if _ANTHROPIC in headers:
+        return ErrorForm.ANTHROPIC
+    return ErrorForm.GOOGLE if any(name in headers for name in _GOOGLE) else ErrorForm.OPENAI
+
+
 def _note_client(exchange: Exchange, access: Access) -> None:
     """Put the client's identity into the request's record."""
     client = exchange.connection.client
     if access.keys is not None:
-        request = exchange.request
-        authorization, key = _authorization(request), request.headers.get("X-Api-Key")
-        client = access.client(client, authorization, key)
+        client = access.client(client, *_keys(exchange))
     exchange.record.client = client
+
+
+def _keys(exchange: Exchange) -> tuple[str | None, ...]:
+    """Return the values of `KEY_HEADERS`; Google's clients may put the key into the query."""
+    request = exchange.request
+    keys = (_authorization(request), *map(request.headers.get, KEY_HEADERS[1:]))
+    if exchange.error_form is ErrorForm.GOOGLE and "key=" in request.raw_path:
+        return (*keys, query_of(request).get(GOOGLE_KEY))
+    return keys
 
 
 def _authorization(request: web.BaseRequest) -> str | None:
@@ -462,3 +482,27 @@ def _model_object(model: ModelDescription) -> dict[str, Any]:
         # An adapter, as in vLLM, where the root is a path.
         found |= {"root": model.parent, "parent": model.parent}
     return found
+
+
+def _google_model(model: ModelDescription) -> dict[str, Any]:
+    length = model.facts.get("max_model_len")
+    task = find_task(model.task) if model.task else None
+    paths = [each.path for each in task.endpoints if each.names_model] if task else []
+    found: dict[str, Any] = {
+        "name": f"models/{model.name}",
+        "baseModelId": model.parent or model.name,
+        "version": "1",
+        "displayName": model.name,
+        "supportedGenerationMethods": [path.rpartition(":")[2] for path in paths],
+    }
+    if length is not None:
+        # Prompt and answer share the length.
+        found |= {"inputTokenLimit": length, "outputTokenLimit": length}
+    return found
+
+
+_DESCRIBED: Final = {
+    ErrorForm.OPENAI: _model_object,
+    ErrorForm.ANTHROPIC: _anthropic_model,
+    ErrorForm.GOOGLE: _google_model,
+}

@@ -154,12 +154,15 @@ FIXED = {
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
+    "/v1beta/models": Route(Endpoint.MODELS, _GET),
 }
 _PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
 _REQUEST_PREFIX = "/v1/requests/"
 _CALCULATOR_PREFIX = "/v1/calculators/"
-_MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/")
+#: Google's prefix. The methods of its API stand under /v1 too.
+_GOOGLE_PREFIX = "/v1beta/"
+_MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/", "/v1beta/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
 _GRAPH_GET = Route(Endpoint.GRAPH, _GET)
@@ -243,6 +246,8 @@ def find_route(path: str) -> Route | None:
     if path.startswith(_CALCULATOR_PREFIX):
         name = _unquoted(path[len(_CALCULATOR_PREFIX) :])
         return Route(Endpoint.CALCULATOR, _GET, item=name)
+    if (endpoint := endpoint_at(path)) is not None:
+        return _task_route(endpoint)  # the path names the model
     for prefix in _MODEL_PREFIXES:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))
@@ -262,6 +267,9 @@ def nothing_at(path: str) -> str:
         meant = f"/v1{max(near, key=len)}"
         if meant != path:
             return f"nothing is served at this path. Did you mean {meant}?"
+    if path.startswith(_GOOGLE_PREFIX):
+        there = ", ".join(sorted(each for each in _aliases() if each.startswith(_GOOGLE_PREFIX)))
+        return f"nothing is served at this path; there are {there}, /v1beta/models"
     if path.startswith(_GRAPH_PREFIXES):
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         text = f"nothing is served at this path; there are {ends}, and the same under /v1"
@@ -286,6 +294,8 @@ def error_form(path: str) -> ErrorForm:
     endpoint = endpoint_at(path)
     if endpoint is not None:
         return endpoint.error_form
+    if path.startswith(_GOOGLE_PREFIX):
+        return ErrorForm.GOOGLE
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):

@@ -34,6 +34,7 @@ _NAMES: Final = {
     ErrorForm.OPENAI: "OpenAIError",
     ErrorForm.KSERVE: "KServeError",
     ErrorForm.ANTHROPIC: "AnthropicError",
+    ErrorForm.GOOGLE: "GoogleError",
 }
 
 ERROR_SCHEMAS: Final[dict[str, Schema]] = {
@@ -73,6 +74,22 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             "request_id": string("The id in the header."),
         },
         required=("type", "error", "request_id"),
+    ),
+    "GoogleError": record(
+        {
+            "error": record(
+                {
+                    "code": integer("The HTTP status."),
+                    "message": string("The error, and what would be right."),
+                    "status": string("The class of the error, such as `INVALID_ARGUMENT`."),
+                    "details": array(
+                        anything(), "The member at fault, and when to try again, by `@type`."
+                    ),
+                },
+                required=("code", "message", "status"),
+            )
+        },
+        required=("error",),
     ),
 }
 
@@ -175,6 +192,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
         "The model; it may be left out if only one answers this path.",
         string(minLength=1),
     ),
+    "Alt": _query("alt", "`sse`: the pieces are events.", string(enum=["json", "sse"])),
     "WatchedGraphs": _query(
         "graphs",
         "Names of graphs whose counts are sent, with commas between them; none by default.",
@@ -232,7 +250,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
 }
 
 #: Parameters that no operation may have, if the tasks that have them are not installed.
-OF_SOME_TASKS: Final = frozenset({"Model"})
+OF_SOME_TASKS: Final = frozenset({"Model", "Alt"})
 #: Parameters of operations that exist only if the page is served.
 OF_THE_PAGE: Final = frozenset(
     {

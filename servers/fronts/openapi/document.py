@@ -508,6 +508,12 @@ SECURITY_SCHEMES: Final[dict[str, dict[str, str]]] = {
         "name": "X-Api-Key",
         "description": "The form of Anthropic's clients.",
     },
+    "googleKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Goog-Api-Key",
+        "description": "The form of Google's clients; on their paths `?key=` too.",
+    },
 }
 
 
@@ -519,7 +525,7 @@ class Keys:
         self.are_needed = access.keys is not None
 
     def added_to(self, operation: OperationObject, path: str, form: ErrorForm) -> OperationObject:
-        """Return the operation, with both forms of keys and 401 if it needs a key."""
+        """Return the operation, with all forms of keys and 401 if it needs a key."""
         if not self.are_needed or self._access.is_open(path):
             return operation
         responses = {**operation["responses"], "401": error_ref(form, 401)}

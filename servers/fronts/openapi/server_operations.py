@@ -215,8 +215,8 @@ def _timeline() -> Any:
 
 
 _TAG: Final = "Server"
-_MODEL: Final = one_of(ref("Model"), ref("AnthropicModel"))
-_MODELS: Final = one_of(ref("ModelList"), ref("AnthropicModelList"))
+_MODEL: Final = one_of(ref("Model"), ref("AnthropicModel"), ref("GoogleModel"))
+_MODELS: Final = one_of(ref("ModelList"), ref("AnthropicModelList"), ref("GoogleModelList"))
 _BY_HEADER: Final = (
     "With the header `anthropic-version` the answer and its errors have Anthropic's form."
 )
@@ -278,6 +278,20 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("data", "has_more", "first_id", "last_id"),
     ),
+    "GoogleModel": record(
+        {
+            "name": string("The model's name after `models/`."),
+            "baseModelId": string("The model, also of an adapter."),
+            "version": string(),
+            "displayName": string(),
+            "supportedGenerationMethods": array(string()),
+            "inputTokenLimit": integer("As `max_model_len`.", minimum=1),
+            "outputTokenLimit": integer("As `max_model_len`.", minimum=1),
+        },
+        "A model, under `/v1beta` and for requests with headers of Google's clients.",
+        required=("name", "baseModelId", "version", "displayName", "supportedGenerationMethods"),
+    ),
+    "GoogleModelList": record({"models": array(ref("GoogleModel"))}, required=("models",)),
     "Statuses": anything(
         "The states by the names of models and graphs.",
         additionalProperties=record(
@@ -413,9 +427,39 @@ def server_operations() -> list[Operation]:
                 200: answer("The model.", {JSON: media(_MODEL)}),
                 404: answer(
                     "There is no such model.",
-                    {JSON: media(one_of(ref("OpenAIError"), ref("AnthropicError")))},
+                    {
+                        JSON: media(
+                            one_of(ref("OpenAIError"), ref("AnthropicError"), ref("GoogleError"))
+                        )
+                    },
                 ),
             },
+        ),
+        *_google(),
+    ]
+
+
+def _google() -> list[Operation]:
+    """Return the operations on models under Google's prefix."""
+    return [
+        Operation(
+            method="get",
+            paths={"": "/v1beta/models"},
+            id="listGoogleModels",
+            tag="Google",
+            summary="List the models",
+            form=ErrorForm.GOOGLE,
+            answers={200: answer("The models.", {JSON: media(ref("GoogleModelList"))})},
+        ),
+        Operation(
+            method="get",
+            paths={"": "/v1beta/models/{model}"},
+            id="getGoogleModel",
+            tag="Google",
+            summary="Describe a model",
+            form=ErrorForm.GOOGLE,
+            errors=frozenset({404}),
+            answers={200: answer("The model.", {JSON: media(ref("GoogleModel"))})},
         ),
     ]
 

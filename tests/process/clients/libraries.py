@@ -23,6 +23,7 @@ LIBRARIES: Final = (
         *("with_langchain", "tools_with_langchain", "with_llama_index", "tools_with_llama_index"),
     ),
     ("with_litellm", "tools_with_litellm"),
+    ("with_google",),
 )
 
 #: Variables that keep libraries from sending telemetry or fetching prices.

@@ -10,6 +10,8 @@ One file, so one worker: each library is imported once for all tests.
 
 from __future__ import annotations
 
+import sys
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,7 +28,7 @@ from tests.process.clients.asked import (
     TOOL_SCHEMA,
 )
 from tests.process.clients.expected import CALL, PERSON
-from tests.process.clients.libraries import Ask
+from tests.process.clients.libraries import PYTHON, Ask
 from tests.process.http_client import CHAT
 from tests.process.server_process import ServerProcess
 
@@ -437,4 +439,41 @@ def test_anthropic_calls_tools(ask: Ask, demo: ServerProcess, thought: Thought) 
             "streamed_blocks": ["thinking", "text"],
             "streamed_thought": thought.content,
             "count": asked["usage"]["prompt_tokens"],
+        }
+
+
+def test_google_gets_text_and_calls_functions(
+    ask: Ask, answer: dict[str, Any], thought: Thought
+) -> None:
+    if sys.executable == PYTHON and find_spec("google.genai") is None:
+        pytest.skip("google-genai is not installed (the extra clients)")
+    text, usage = answer["choices"][0]["message"]["content"], answer["usage"]
+    for facts in ask("with_google"):
+        assert facts == {
+            "text": text,
+            "finish": "STOP",
+            "usage": [usage["prompt_tokens"], usage["completion_tokens"]],
+            "stream": text,
+            "stream_finish": "STOP",
+            "stream_usage": usage["total_tokens"],
+            "chat": True,
+            "turns": 4,
+            "cut": "MAX_TOKENS",
+            "candidates": 2,
+            "async": [text, text],
+            "call": CALL,
+            "has_id": True,
+            "forced": TOOL,
+            "stream_call": [CALL],
+            "loop": TOOL_ANSWER,
+            "person": PERSON,
+            "other": PERSON,
+            "thoughts": [thought.reasoning],
+            "after": [thought.content],
+            "signed": [True],
+            "count": usage["prompt_tokens"],
+            "models": [f"models/{MODEL}"],
+            "model": f"models/{MODEL}",
+            "bad_request": [400, "INVALID_ARGUMENT"],
+            "not_found": [404, "NOT_FOUND"],
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
@@ -46,11 +46,14 @@ from calculators.llm.requests.checked_request import GENERATING, read_body, read
 from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.messages import (
     MediaCheck,
+    SaidMessage,
     check_anything_is_left,
     decoded_text,
     document_text,
+    joined_parts,
     refuse_video,
     required_string,
+    text_part,
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
@@ -129,7 +132,7 @@ class _MessagesInput:
         """Add a message that has only text."""
         if not isinstance(content, str):
             blocks = _blocks(content, path)
-            content = _joined(self._texts(blocks))
+            content = joined_parts(self._texts(blocks))
         if content:
             self.messages.append({"role": role, "content": content})
 
@@ -145,11 +148,11 @@ class _MessagesInput:
                 parts += self._parts(block, kind, place, "tool_result")
                 continue
             if parts:
-                self.messages.append({"role": "user", "content": _joined(parts)})
+                self.messages.append({"role": "user", "content": joined_parts(parts)})
                 parts = []
             self._add_result(block, place)
         if parts or len(self.messages) == before:
-            self.messages.append({"role": "user", "content": _joined(parts)})
+            self.messages.append({"role": "user", "content": joined_parts(parts)})
 
     def _add_result(self, block: dict[str, Any], path: str) -> None:
         call_id = required_string(block, "tool_use_id", path)
@@ -157,32 +160,34 @@ class _MessagesInput:
         parts: list[dict[str, Any]] = []
         if fields.boolean(block, "is_error", f"{path}.is_error"):
             # Templates have no member for errors.
-            parts.append(_text("Error: "))
+            parts.append(text_part("Error: "))
         if isinstance(content, str):
-            parts.append(_text(content))
+            parts.append(text_part(content))
         elif content is not None:
             path = f"{path}.content"
             for each in _blocks(content, path):
                 parts += self._parts(*each, "tool_reference")
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": _joined(parts)})
+        self.messages.append(
+            {"role": "tool", "tool_call_id": call_id, "content": joined_parts(parts)}
+        )
 
     def _add_assistant(self, content: object, path: str) -> None:
         if isinstance(content, str):
             self.messages.append({"role": "assistant", "content": content})
             return
-        said = _Said()
+        said = SaidMessage()
         results = 0
         for block, kind, place in _blocks(content, path):
             if kind == "mcp_tool_result":
                 # The server's own calls: each turn of the model was a message.
                 self.messages += [said.message] if said.has_any else []
-                said = _Said()
+                said = SaidMessage()
                 results += 1
                 self._add_result(block, place)
                 continue
             match kind:
                 case "text":
-                    said.parts.append(_text(required_string(block, "text", place)))
+                    said.parts.append(text_part(required_string(block, "text", place)))
                 case "thinking":
                     said.reasoning.append(required_string(block, "thinking", place))
                 case "redacted_thinking":
@@ -202,7 +207,7 @@ class _MessagesInput:
         """Return the parts of a block of the user's or of a result; ``also``: what else may be."""
         match kind:
             case "text":
-                return [_text(required_string(block, "text", path))]
+                return [text_part(required_string(block, "text", path))]
             case "image":
                 url = _image_url(block, path)
                 self._media.image(path, url, "source")
@@ -213,7 +218,7 @@ class _MessagesInput:
                 return self._search_result(block, path)
             case "tool_reference" if also == kind:
                 name = required_string(block, "tool_name", path)
-                return [_text(f"The tool {name} is loaded.\n")]
+                return [text_part(f"The tool {name} is loaded.\n")]
             case _:
                 known = ("text", "image", "document", "search_result", also)
                 self._leave_out(kind, path, *known)
@@ -227,19 +232,22 @@ class _MessagesInput:
         if source is None:
             raise fields.missing(path)
         check_object(source, path, _SOURCE)
-        before = [_text(f"{about}\n")] if about else []
+        before = [text_part(f"{about}\n")] if about else []
         match required_string(source, "type", path):
             case "text":
-                return [*before, _text(document_text(required_string(source, "data", path), name))]
+                return [
+                    *before,
+                    text_part(document_text(required_string(source, "data", path), name)),
+                ]
             case "base64":
                 kind = required_string(source, "media_type", path)
                 data = required_string(source, "data", path)
                 text = decoded_text(data, kind, f"{path}.data")
-                return [*before, _text(document_text(text, name))]
+                return [*before, text_part(document_text(text, name))]
             case "content":
                 content = source.get("content")
                 if isinstance(content, str):
-                    return [*before, _text(document_text(content, name))]
+                    return [*before, text_part(document_text(content, name))]
                 inner = [
                     part
                     for each in _blocks(content, f"{path}.content")
@@ -247,7 +255,7 @@ class _MessagesInput:
                 ]
                 texts = [part["text"] for part in inner if part["type"] == "text"]
                 others = [part for part in inner if part["type"] != "text"]
-                return [*before, _text(document_text("".join(texts), name)), *others]
+                return [*before, text_part(document_text("".join(texts), name)), *others]
             case kind:
                 raise _unknown(kind, path, "text", "base64", "content")
 
@@ -256,14 +264,14 @@ class _MessagesInput:
         title = fields.string(block, "title", f"{path}.title") or source
         parts = self._texts(_blocks(block.get("content"), f"{path}.content"))
         text = "".join(part["text"] for part in parts)
-        return [_text(document_text(f"Source: {source}\n{text}", title))]
+        return [text_part(document_text(f"Source: {source}\n{text}", title))]
 
     def _texts(self, blocks: list[tuple[dict[str, Any], str, str]]) -> list[dict[str, Any]]:
         """Return the parts of blocks that can only be texts."""
         parts = []
         for block, kind, place in blocks:
             if kind == "text":
-                parts.append(_text(required_string(block, "text", place)))
+                parts.append(text_part(required_string(block, "text", place)))
             else:
                 self._leave_out(kind, place, "text")
         return parts
@@ -272,28 +280,6 @@ class _MessagesInput:
         refuse_video(kind, path)
         leave_out_type(kind, known, path, _supported(known))
         self.left_out.append(path)
-
-
-@dataclass(slots=True)
-class _Said:
-    """One message of the assistant."""
-
-    parts: list[dict[str, Any]] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    calls: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def has_any(self) -> bool:
-        return bool(self.parts or self.reasoning or self.calls)
-
-    @property
-    def message(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": _joined(self.parts)}
-        if any(self.reasoning):
-            message["reasoning_content"] = "\n".join(filter(None, self.reasoning))
-        if self.calls:
-            message["tool_calls"] = self.calls
-        return message
 
 
 #: The members of messages; clients may send back an answer whole.
@@ -366,20 +352,6 @@ def _call(block: dict[str, Any], path: str) -> dict[str, Any]:
     written = json.dumps(arguments, ensure_ascii=False)
     function = {"name": required_string(block, "name", path), "arguments": written}
     return {"id": required_string(block, "id", path), "type": "function", "function": function}
-
-
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Return content: a string for one text or none, else the parts."""
-    if not parts:
-        return ""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        text: str = parts[0]["text"]
-        return text
-    return parts
 
 
 def _unknown(kind: str, path: str, *known: str) -> Exception:

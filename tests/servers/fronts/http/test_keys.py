@@ -24,7 +24,9 @@ JSON = {"Content-Type": "application/json"}
 CASES = corpora()
 
 
-@pytest.mark.parametrize("header", [BEARER, {"x-api-key": "second"}, {"X-API-Key": KEY}])
+@pytest.mark.parametrize(
+    "header", [BEARER, {"x-api-key": "second"}, {"X-API-Key": KEY}, {"x-goog-api-key": KEY}]
+)
 def test_a_key_opens_every_api(run: Run, header: dict[str, str]) -> None:
     async def scenario() -> None:
         async with serving(FakeDataPlane(), access=ACCESS) as front:
@@ -47,6 +49,9 @@ def test_a_key_opens_every_api(run: Run, header: dict[str, str]) -> None:
         ("PATCH", "/v3/chat/completions", "openai"),
         ("POST", "/v1/messages", "anthropic"),
         ("POST", "/v3/messages/count_tokens", "anthropic"),
+        ("GET", "/v1beta/models", "google"),
+        ("POST", "/v1beta/models/echo:generateContent", "google"),
+        ("POST", "/v1/models/echo:countTokens", "google"),
         ("GET", "/v1/config", "kserve"),
         ("POST", "/v1/config/reload", "kserve"),
         ("GET", "/v2", "kserve"),
@@ -79,6 +84,9 @@ def _told(body: Any, form: str) -> str:
         return str(body["error"])
     if form == "anthropic":
         assert (body["type"], body["error"]["type"]) == ("error", "authentication_error")
+        return str(body["error"]["message"])
+    if form == "google":
+        assert (body["error"]["code"], body["error"]["status"]) == (401, "UNAUTHENTICATED")
         return str(body["error"]["message"])
     assert body["error"].keys() == {"message", "type", "param", "code"}
     assert body["error"]["type"] == "authentication_error"
@@ -175,6 +183,27 @@ def test_keys_reach_neither_graphs_nor_the_log(run: Run, caplog: pytest.LogCaptu
         (payload,) = plane.payloads
         assert "CANARY" not in str(payload.headers)
         assert payload.headers["x-mine"] == "1"
+
+    run(scenario())
+
+
+def test_google_clients_may_send_the_key_in_the_query(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        plane = FakeDataPlane()
+        async with serving(plane, access=ACCESS) as front:
+            with caplog.at_level(logging.DEBUG):
+                for path in ("/v1beta/models/echo:generateContent", "/v1/models/echo:countTokens"):
+                    asked = request_bytes("POST", f"{path}?a=b&key={KEY}&c=d", b"{}", JSON)
+                    assert (await ask(front, asked)).status == 200
+                listed = await ask(front, request_bytes("GET", f"/v1beta/models?key={KEY}"))
+                assert listed.status == 200
+                # Other APIs have no such key: it would be in the logs of every proxy.
+                chat = request_bytes("POST", f"/v3/chat/completions?key={KEY}", b"{}", JSON)
+                assert (await ask(front, chat)).status == 401
+        assert "CANARY" not in caplog.text
+        assert [payload.uri.partition("?")[2] for payload in plane.payloads] == ["a=b&c=d"] * 2
 
     run(scenario())
 

@@ -146,7 +146,11 @@ def test_without_keys_the_document_does_not_mention_them(described: Described) -
 def test_with_keys_all_routes_except_open_ones_need_one() -> None:
     assert b"secret-key" not in with_keys()
     described = Described(with_keys())
-    assert set(described.document["components"]["securitySchemes"]) == {"bearer", "apiKey"}
+    assert set(described.document["components"]["securitySchemes"]) == {
+        "bearer",
+        "apiKey",
+        "googleKey",
+    }
     for path, _, operation in described.operations():
         is_open = path in (*HEALTH_ROUTES, *DOCS_ROUTES, "/", "/page/{file}", "/openapi.json")
         assert ("security" not in operation) is is_open, path

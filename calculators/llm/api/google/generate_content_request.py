@@ -1,0 +1,416 @@
+"""Requests to ``:generateContent`` and ``:countTokens``: members, readers, checked requests.
+
+The path names the model, the method of the path says whether the answer is a stream, and the query
+says of what form; the front adds these to the body as members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from msgspec import structs
+
+from calculators.images.media.image import ImageReference
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import (
+    BOOLEAN,
+    COUNT,
+    STRING,
+    Array,
+    Enumeration,
+    Integer,
+    Members,
+    Number,
+    Object,
+    Value,
+    honoured,
+    ignored,
+    leave_out,
+    read_members,
+    refused,
+    table,
+)
+from calculators.kit.requests.schema import array, one_of, ref, string
+from calculators.kit.tasks.endpoint import StreamForm
+from calculators.language.generation_request import (
+    NO_ARGUMENTS,
+    NO_TOOLS,
+    StructuredOutput,
+    TemplateArguments,
+    Tools,
+)
+from calculators.llm.api.google.contents import read_contents
+from calculators.llm.api.google.json_form import camel_case, json_schema, read_object
+from calculators.llm.grammars import formats
+from calculators.llm.requests.checked_request import read_generation
+from calculators.llm.requests.completions_request import ChatRequest
+from calculators.llm.requests.messages import MediaCheck
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import LIMITS, RequestLimits
+from calculators.llm.requests.structured_output import MAX_SIZE, check_size
+from calculators.llm.requests.tools import NO_SUCH_TOOL, read_tools
+
+#: The members that the path and the query of a stream have.
+_OF_PATH: Final[tuple[str, ...]] = ("model", "stream", "alt")
+_STOP: Final = array(
+    string(minLength=1, maxLength=LIMITS.max_stop_length), maxItems=LIMITS.max_stop_strings
+)
+_MIME_TYPES: Final = ("text/plain", "application/json", "text/x.enum")
+
+CONFIG_MEMBERS: Final[Members] = table(
+    honoured("temperature", Number(minimum=0, maximum=2), "0 always takes the likeliest token."),
+    honoured("topP", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
+    honoured(
+        "topK",
+        Integer(minimum=-1, maximum=fields.INT32_MAX),
+        "Only so many of the likeliest tokens; 0 and -1 are all.",
+    ),
+    honoured("candidateCount", Integer(minimum=1), "How many answers."),
+    honoured("maxOutputTokens", COUNT, "How many tokens the answer may have.", minimum=1),
+    honoured("stopSequences", Array(_STOP["items"], {"maxItems": LIMITS.max_stop_strings})),
+    honoured(
+        "seed", Integer(minimum=-(2**63), maximum=2**64 - 1), "The same seed, the same answer."
+    ),
+    honoured("presencePenalty", Number(minimum=-2, maximum=2)),
+    honoured("frequencyPenalty", Number(minimum=-2, maximum=2)),
+    honoured("responseLogprobs", BOOLEAN, "Each token comes with its log-probability."),
+    honoured("logprobs", Integer(maximum=20), "Only the chosen token's is known.", maximum=0),
+    honoured("responseMimeType", Enumeration(_MIME_TYPES)),
+    honoured("responseSchema", Object(), "A `Schema` of Google's that the answer follows."),
+    honoured("responseJsonSchema", Object(ref("JsonSchema")), "A JSON schema; it wins."),
+    honoured("responseModalities", Array(string()), "Only `TEXT`."),
+    honoured(
+        "thinkingConfig",
+        Object(ref("ThinkingConfig")),
+        "Sets `enable_thinking` and `reasoning_effort` of templates; a budget above 0 is no limit.",
+    ),
+    ignored(
+        "is about sound, pictures or where the model runs",
+        "speechConfig audioTimestamp mediaResolution imageConfig routingConfig "
+        "modelSelectionConfig enableEnhancedCivicAnswers audioTranscriptionConfig",
+    ),
+)
+_CONVERSATION: Final[Members] = table(
+    honoured(
+        "contents",
+        Value(
+            one_of(ref("Content"), array(ref("Content"), minItems=1, maxItems=LIMITS.max_messages))
+        ),
+        is_required=True,
+    ),
+    honoured("systemInstruction", Value(one_of(ref("Content"), string()))),
+    honoured("tools", Array(ref("GoogleTool"), {"maxItems": LIMITS.max_tools})),
+    honoured("toolConfig", Object(ref("GoogleToolConfig"))),
+)
+GENERATE_CONTENT_MEMBERS: Final[Members] = table(
+    _CONVERSATION,
+    honoured("generationConfig", Object(ref("GenerationConfig"))),
+    honoured("timeout", Value()),  # the front reads it, and knows the schema
+    ignored("changes nothing: nothing is moderated here", "safetySettings modelArmorConfig"),
+    ignored("says who asks, or what is kept or counted elsewhere", "labels serviceTier store"),
+    refused(
+        "is not supported: nothing is kept by name, and prefixes are cached without being asked",
+        "cachedContent",
+    ),
+    refused("is not supported", "continuationToken"),
+)
+COUNT_MEMBERS: Final[Members] = table(
+    (
+        honoured(member.name, member.reader, member.about, **member.keywords)
+        for member in _CONVERSATION.values()
+    ),
+    honoured(
+        "generateContentRequest",
+        Object(ref("GenerateContentRequest")),
+        "A whole request, instead of the other members.",
+    ),
+    honoured("timeout", Value()),
+    ignored("does not change how many tokens there are", "generationConfig safetySettings"),
+)
+
+#: The members of chats that have the meanings of Google's, by name.
+_AS_CHATS: Final = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "topK": "top_k",
+    "candidateCount": "n",
+    "maxOutputTokens": "max_tokens",
+    "stopSequences": "stop",
+    "seed": "seed",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+    "responseLogprobs": "logprobs",
+    "logprobs": "top_logprobs",
+}
+_CONFIG: Final = "generationConfig"
+_MODE: Final = "toolConfig.functionCallingConfig.mode"
+_NAMES: Final = {
+    **{chat: f"{_CONFIG}.{name}" for name, chat in _AS_CHATS.items()},
+    "tool_choice": _MODE,
+}
+
+
+class GenerateContentRequest(ChatRequest, frozen=True, kw_only=True):
+    """A checked request; ``is_array``: its stream is an array."""
+
+    is_array: bool = False
+
+
+def stream_form(members: Mapping[str, Any]) -> StreamForm:
+    """Return the form of a stream: events with ``alt=sse``, else one array."""
+    return StreamForm.EVENTS if members.get("alt") == "sse" else StreamForm.ARRAY
+
+
+def parse_generate_content_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> GenerateContentRequest:
+    """Check a parsed body with the members of its path.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    given, body = _read_body(value, GENERATE_CONTENT_MEMBERS)
+    form = given.get("alt")
+    if form not in (None, "sse", "json"):
+        raise fields.invalid("alt", f'{fields.describe(form)} is neither "sse" nor "json"')
+    config = read_object(body.get(_CONFIG) or {}, _CONFIG, CONFIG_MEMBERS)
+    config = _read_config(config)
+    members = {_AS_CHATS[name]: each for name, each in config.items() if name in _AS_CHATS}
+    asked = {**members, "model": given.get("model"), "stream": given.get("stream", False)}
+    try:
+        generation = read_generation(asked, defaults, limits)
+        tools = _read_tools(body, limits)
+    except RequestError as error:
+        raise fields.renamed(error, _NAMES) from None
+    media = MediaCheck(limits)
+    messages = read_contents(body, limits, media)
+    template, shows_thinking = _read_thinking(config.get("thinkingConfig"), messages)
+    structured = _read_format(config)
+    return GenerateContentRequest(
+        **structs.asdict(structs.replace(generation, structured=structured, members=members)),
+        tools=tools,
+        messages=messages,
+        template=template,
+        logprobs=generation.settings.logprobs,
+        images=tuple(media.images),
+        sounds=tuple(media.sounds),
+        shows_thinking=shows_thinking,
+        is_array=stream_form(given) is StreamForm.ARRAY,
+    )
+
+
+def _read_body(value: object, known: Members) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the members of the path, and those of the body."""
+    body = fields.body_object(value)
+    given = {name: body[name] for name in _OF_PATH if name in body}
+    rest = {name: each for name, each in body.items() if name not in given}
+    return given, read_members(camel_case(rest), known)
+
+
+def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    read = {}
+    for name, value in config.items():
+        member = CONFIG_MEMBERS.get(name)
+        if value is None or member is None:
+            continue
+        if (each := member.read(value, f"{_CONFIG}.{name}")) is not None:
+            read[name] = each
+    for i, kind in enumerate(read.get("responseModalities") or ()):
+        if not isinstance(kind, str) or kind.upper() not in ("TEXT", "MODALITY_UNSPECIFIED"):
+            raise fields.invalid(
+                f"{_CONFIG}.responseModalities[{i}]",
+                f'{fields.describe(kind)} is not "TEXT": answers are text',
+            )
+    return read
+
+
+def _read_format(config: Mapping[str, Any]) -> StructuredOutput | None:
+    """Return the form that the answer must have."""
+    kind = config.get("responseMimeType")
+    path, schema = f"{_CONFIG}.responseJsonSchema", config.get("responseJsonSchema")
+    if schema is None:
+        path, schema = f"{_CONFIG}.responseSchema", config.get("responseSchema")
+        if schema is not None:
+            schema = json_schema(schema, path)
+    else:
+        check_size(schema, MAX_SIZE, path)
+    if kind == "text/plain":
+        if schema is not None:
+            raise fields.invalid(path, 'it needs the responseMimeType "application/json"')
+        return None
+    if kind == "text/x.enum":
+        words = (schema or {}).get("enum")
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise fields.missing(f"{path}.enum", "the words that the answer may be")
+        return StructuredOutput(formats.choice(words, path), path)
+    if schema is not None:
+        return StructuredOutput(formats.json_schema(schema, path), path)
+    if kind is None:
+        return None
+    path = f"{_CONFIG}.responseMimeType"
+    return StructuredOutput(formats.json_schema({"type": ["object", "array"]}, path), path)
+
+
+_THINKING: Final[Members] = table(
+    honoured("includeThoughts", BOOLEAN, "The answer shows the reasoning; by default it does not."),
+    honoured("thinkingBudget", Integer(minimum=-1), "0: the model does not think."),
+    honoured("thinkingLevel", STRING, "`MINIMAL`, `LOW`, `MEDIUM` or `HIGH`."),
+)
+THINKING_MEMBERS: Final = _THINKING
+_LEVELS: Final = ("minimal", "low", "medium", "high")
+
+
+def _read_thinking(
+    value: Mapping[str, Any] | None, messages: list[dict[str, Any]]
+) -> tuple[TemplateArguments, bool]:
+    """Return the variables of the template, and True if the answer shows the reasoning."""
+    path = f"{_CONFIG}.thinkingConfig"
+    config = read_object(value or {}, path, _THINKING)
+    read = {
+        name: _THINKING[name].read(each, f"{path}.{name}")
+        for name, each in config.items()
+        if each is not None and name in _THINKING
+    }
+    values: dict[str, Any] = {}
+    level = read.get("thinkingLevel", "").lower()
+    if level and level != "thinking_level_unspecified":
+        if level not in _LEVELS:
+            words = ", ".join(f'"{word.upper()}"' for word in _LEVELS)
+            raise fields.invalid(
+                f"{path}.thinkingLevel", f"{fields.describe(level)} is none of {words}"
+            )
+        values = {"reasoning_effort": level, "enable_thinking": True}
+    budget = read.get("thinkingBudget", -1)
+    if budget >= 0:
+        values["enable_thinking"] = budget > 0
+    continues = messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls")
+    template = TemplateArguments(values, None, continues) if values or continues else NO_ARGUMENTS
+    return template, read.get("includeThoughts", False)
+
+
+_TOOL: Final = (
+    *("functionDeclarations", "googleSearch", "googleSearchRetrieval", "codeExecution"),
+    *("urlContext", "computerUse", "fileSearch", "googleMaps", "mcpServers", "retrieval"),
+    *("enterpriseWebSearch",),
+)
+_FUNCTION: Final = (
+    *("name", "description", "parameters", "parametersJsonSchema", "response"),
+    *("responseJsonSchema", "behavior"),
+)
+_TOOL_CONFIG: Final = (
+    *("functionCallingConfig", "retrievalConfig", "includeServerSideToolInvocations"),
+)
+_CALLING: Final = ("mode", "allowedFunctionNames", "streamFunctionCallArguments")
+#: OpenAI's words for the modes.
+_MODES: Final = {
+    "MODE_UNSPECIFIED": "auto",
+    "AUTO": "auto",
+    "VALIDATED": "auto",
+    "ANY": "required",
+    "NONE": "none",
+}
+
+
+def _read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
+    """Read ``tools`` and ``toolConfig``. Tools that run at Google are left out with a warning."""
+    functions: list[dict[str, Any]] = []
+    paths: list[str] = []
+    schemas: list[str] = []
+    for i, each in enumerate(body.get("tools") or ()):
+        tool = read_object(each, f"tools[{i}]", _TOOL)
+        for name, value in tool.items():
+            if name != "functionDeclarations" and value is not None:
+                leave_out(fields.invalid(f"tools[{i}].{name}", NO_SUCH_TOOL))
+        place = f"tools[{i}].functionDeclarations"
+        for j, function in enumerate(fields.array(tool, "functionDeclarations", place) or ()):
+            made, member = _function(function, f"{place}[{j}]")
+            functions.append(made)
+            paths.append(f"{place}[{j}]")
+            schemas.append(f"{place}[{j}].{member}")
+    choice, allowed = _read_mode(body)
+    if allowed is not None:
+        kept = [i for i, each in enumerate(functions) if each["name"] in allowed]
+        functions, paths = [functions[i] for i in kept], [paths[i] for i in kept]
+        schemas = [schemas[i] for i in kept]
+    if not functions and choice == "auto":
+        return NO_TOOLS
+    tools = read_tools({"tools": functions, "tool_choice": choice}, limits, paths=paths)
+    return replace(tools, schema_paths=tuple(schemas)) if tools.items else tools
+
+
+def _read_mode(body: Mapping[str, Any]) -> tuple[str, frozenset[str] | None]:
+    """Return the choice in OpenAI's words, and the names of the functions that may be called."""
+    config = read_object(body.get("toolConfig") or {}, "toolConfig", _TOOL_CONFIG)
+    path = "toolConfig.functionCallingConfig"
+    calling = read_object(config.get("functionCallingConfig") or {}, path, _CALLING)
+    mode = (fields.string(calling, "mode", f"{path}.mode") or "AUTO").upper()
+    if mode not in _MODES:
+        words = ", ".join(f'"{word}"' for word in _MODES)
+        raise fields.invalid(f"{path}.mode", f"{fields.describe(mode)} is none of {words}")
+    place = f"{path}.allowedFunctionNames"
+    names = fields.array(calling, "allowedFunctionNames", place)
+    if not names:
+        return _MODES[mode], None
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise fields.wrong_type(f"{place}[{i}]", "a string", name)
+    return _MODES[mode], frozenset(names)
+
+
+def _function(value: object, path: str) -> tuple[dict[str, Any], str]:
+    """Return a function as OpenAI's responses have it, and the member with its parameters."""
+    function = read_object(value, path, _FUNCTION)
+    name = fields.string(function, "name", f"{path}.name")
+    if name is None:
+        raise fields.missing(f"{path}.name")
+    made: dict[str, Any] = {"type": "function", "name": name}
+    if (about := fields.string(function, "description", f"{path}.description")) is not None:
+        made["description"] = about
+    member = "parametersJsonSchema"
+    schema = fields.json_object(function, member, f"{path}.{member}")
+    if schema is None:
+        member = "parameters"
+        if (given := function.get(member)) is not None:
+            schema = json_schema(given, f"{path}.{member}")
+    made["parameters"] = schema or {"type": "object", "properties": {}}
+    return made, member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountTokensRequest:
+    """A checked request for the length of a prompt; attributes as in `ChatRequest`."""
+
+    model: str
+    messages: list[dict[str, Any]]
+    tools: Tools
+    template: TemplateArguments
+    images: tuple[ImageReference, ...]
+
+
+def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTokensRequest:
+    """Check the body of a request to count tokens.
+
+    Raises:
+        RequestError: the first member that is wrong, or that asks for what is not supported.
+    """
+    given, body = _read_body(value, COUNT_MEMBERS)
+    config: Mapping[str, Any] = {}
+    if (inner := body.get("generateContentRequest")) is not None:
+        _, body = _read_body(inner, GENERATE_CONTENT_MEMBERS)
+        config = _read_config(read_object(body.get(_CONFIG) or {}, _CONFIG, CONFIG_MEMBERS))
+    media = MediaCheck(limits)
+    messages = read_contents(body, limits, media)
+    try:
+        tools = _read_tools(body, limits)
+    except RequestError as error:
+        raise fields.renamed(error, _NAMES) from None
+    return CountTokensRequest(
+        model=given.get("model", ""),
+        messages=messages,
+        tools=tools,
+        template=_read_thinking(config.get("thinkingConfig"), messages)[0],
+        images=tuple(media.images),
+    )
