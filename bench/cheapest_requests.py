@@ -344,6 +344,15 @@ def chat(**members: Any) -> Ask:
     return post("/v3/chat/completions", **{"model": "demo", "messages": _HELLO, **members})
 
 
+_SAID: Final[list[Any]] = [{"role": "user", "parts": [{"text": "Hello"}]}]
+
+
+def google(verb: str, contents: list[Any], tokens: int = 3) -> Ask:
+    """Return a request of Google's API to the demo model."""
+    config = {} if verb == "countTokens" else {"generationConfig": {"maxOutputTokens": tokens}}
+    return post(f"/v1beta/models/demo:{verb}", contents=contents, **config)
+
+
 def schema(**members: Any) -> dict[str, Any]:
     form = {"name": "x", "schema": {"type": "object", **members}}
     return {"response_format": {"type": "json_schema", "json_schema": form}}
@@ -387,6 +396,14 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "pictures in chats": ("text_generation", ("/v3/chat/completions",)),
     "tokenize": ("text_generation", ("/v3/tokenize",)),
     "count_tokens": ("text_generation", ("/v3/messages/count_tokens",)),
+    "google": (
+        "text_generation",
+        (
+            "/v1beta/models/demo:generateContent",
+            "/v1beta/models/demo:streamGenerateContent",
+        ),
+    ),
+    "counts of google": ("text_generation", ("/v1beta/models/demo:countTokens",)),
     "retrieval": ("text_generation", ("/v3/chat/completions",)),
     "embeddings": ("embeddings", ("/v3/embeddings",)),
     "embed": ("embeddings", ("/v3/embed",)),
@@ -479,6 +496,13 @@ ROWS: Final = (
         all_at_once(lambda: [post(
             "/v3/responses", model="demo", input="Hello", max_output_tokens=2000)] * 64),
         post("/v3/responses", model="demo", input="Hello", max_output_tokens=3)),
+    Row("google", "8 of 30,000 contents, and 64 streams of 2,000 tokens",
+        all_at_once(lambda: [google("generateContent", _SAID * 30_000)] * 8
+            + [google("streamGenerateContent", _SAID, 2000)] * 64),
+        google("generateContent", _SAID, 3)),
+    Row("counts of google", "4 of 349,000 words",
+        all_at_once(lambda: [google("countTokens", [{"parts": [{"text": "ab " * 349_000}]}])] * 4),
+        _SMALL_CHAT),
     Row("messages", "64 of 2,000 tokens",
         all_at_once(lambda: [post(
             "/v3/messages", model="demo", messages=_HELLO, max_tokens=2000)] * 64),

@@ -288,10 +288,10 @@ MESSAGES: Final = LlmEndpoint(
 def _count_tokens() -> Counting[Any]:
     from calculators.llm.api.anthropic.messages_request import (
         COUNT_TOKENS_MEMBERS,
-        CountTokensRequest,
         count_tokens_response,
         parse_count_tokens_request,
     )
+    from calculators.llm.requests.completions_request import CountTokensRequest
 
     async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
         tokens = await servable.chat_tokens(
@@ -396,10 +396,10 @@ STREAM_GENERATE_CONTENT: Final = LlmEndpoint(
 def _google_count() -> Counting[Any]:
     from calculators.llm.api.google.generate_content_request import (
         COUNT_MEMBERS,
-        CountTokensRequest,
         parse_count_tokens_request,
     )
     from calculators.llm.api.google.generate_content_writer import count_tokens_response
+    from calculators.llm.requests.completions_request import CountTokensRequest
 
     async def answer(servable: LlmServable, request: CountTokensRequest) -> str:
         tokens = await servable.chat_tokens(

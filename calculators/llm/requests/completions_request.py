@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
@@ -154,6 +155,17 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     shows_thinking: bool = True
     custom_tools: tuple[dict[str, Any], ...] = ()
     has_functions: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountTokensRequest:
+    """A checked request for the length of a prompt; attributes as in `ChatRequest`."""
+
+    model: str
+    messages: list[dict[str, Any]]
+    tools: Tools
+    template: TemplateArguments
+    images: tuple[ImageReference, ...]
 
 
 def parse_chat_request(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
@@ -40,10 +38,10 @@ from calculators.kit.requests.schema import (
     string,
     word,
 )
-from calculators.language.generation_request import StructuredOutput, TemplateArguments, Tools
+from calculators.language.generation_request import StructuredOutput, TemplateArguments
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.checked_request import GENERATING, read_body, read_generation
-from calculators.llm.requests.completions_request import ChatRequest
+from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
 from calculators.llm.requests.messages import (
     MediaCheck,
     SaidMessage,
@@ -460,17 +458,6 @@ COUNT_TOKENS_MEMBERS: Final[Members] = table(
 
 class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
     """A checked messages request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountTokensRequest:
-    """A checked request for the length of a prompt; attributes as in `MessagesRequest`."""
-
-    model: str
-    messages: list[dict[str, Any]]
-    tools: Tools
-    template: TemplateArguments
-    images: tuple[ImageReference, ...]
 
 
 def parse_messages_request(

@@ -7,12 +7,11 @@ says of what form; the front adds these to the body as members.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.images.media.image import ImageReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
@@ -46,7 +45,7 @@ from calculators.llm.api.google.contents import read_contents
 from calculators.llm.api.google.json_form import camel_case, json_schema, read_object
 from calculators.llm.grammars import formats
 from calculators.llm.requests.checked_request import read_generation
-from calculators.llm.requests.completions_request import ChatRequest
+from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
 from calculators.llm.requests.messages import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
@@ -203,7 +202,7 @@ def parse_generate_content_request(
 
 
 def _read_body(value: object, known: Members) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the members of the path, and those of the body."""
+    """Return the members of the path, and the members of the body."""
     body = fields.body_object(value)
     given = {name: body[name] for name in _OF_PATH if name in body}
     rest = {name: each for name, each in body.items() if name not in given}
@@ -377,17 +376,6 @@ def _function(value: object, path: str) -> tuple[dict[str, Any], str]:
             schema = json_schema(given, f"{path}.{member}")
     made["parameters"] = schema or {"type": "object", "properties": {}}
     return made, member
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountTokensRequest:
-    """A checked request for the length of a prompt; attributes as in `ChatRequest`."""
-
-    model: str
-    messages: list[dict[str, Any]]
-    tools: Tools
-    template: TemplateArguments
-    images: tuple[ImageReference, ...]
 
 
 def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTokensRequest:
