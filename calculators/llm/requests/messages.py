@@ -14,12 +14,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from calculators.images.media.image import ImageReference, SoundReference
 from calculators.kit.requests import fields
 from calculators.kit.requests.fields import invalid, missing, wrong_type
 from calculators.kit.requests.members import check_object, check_spelling, leave_out_type
+from calculators.language.generation_request import Message
 from calculators.llm.requests.client_tools import CUSTOM_INPUT
 from calculators.llm.requests.request_limits import RequestLimits
 
@@ -89,12 +90,16 @@ def _check_count(count: int, limit: int, path: str, kind: str) -> None:
         raise fields.invalid(path, f"only {limit} {kind} are allowed")
 
 
-def text_part(text: str) -> dict[str, Any]:
+#: A part of a message, as templates take it: ``{"type": "text", "text": "Hello"}``.
+Part: TypeAlias = dict[str, Any]
+
+
+def text_part(text: str) -> Part:
     """Return a text as a part of a message."""
     return {"type": "text", "text": text}
 
 
-def joined_parts(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def joined_parts(parts: list[Part]) -> str | list[Part]:
     """Return the content of a message: a string for one text or none, else the parts."""
     if not parts:
         return ""
@@ -118,7 +123,7 @@ class SaidMessage:
         return bool(self.parts or self.reasoning or self.calls)
 
     @property
-    def message(self) -> dict[str, Any]:
+    def message(self) -> Message:
         """The message, as templates take it."""
         message: dict[str, Any] = {"role": "assistant", "content": joined_parts(self.parts)}
         if any(self.reasoning):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import leave_out
+from calculators.language.generation_request import Message
 from calculators.llm.api.google.json_form import read_object
 from calculators.llm.requests.messages import (
     MediaCheck,
@@ -44,7 +45,7 @@ _USER_ROLES: Final = ("user", "function", "tool")
 
 def read_contents(
     body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck
-) -> list[dict[str, Any]]:
+) -> list[Message]:
     """Return the conversation. A user's turn with results of functions becomes several messages.
 
     ``media`` gathers the images and sounds.
