@@ -344,6 +344,15 @@ def chat(**members: Any) -> Ask:
     return post("/v3/chat/completions", **{"model": "demo", "messages": _HELLO, **members})
 
 
+def _to_embed(words: int) -> dict[str, Any]:
+    return {"content": {"parts": [{"text": "ab " * words}]}}
+
+
+def embedding(verb: str, **body: Any) -> Ask:
+    """Return a request of Google's API to the embedding model."""
+    return post(f"/v1beta/models/docs_embedder:{verb}", **body)
+
+
 _SAID: Final[list[Any]] = [{"role": "user", "parts": [{"text": "Hello"}]}]
 
 
@@ -407,6 +416,13 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "retrieval": ("text_generation", ("/v3/chat/completions",)),
     "embeddings": ("embeddings", ("/v3/embeddings",)),
     "embed": ("embeddings", ("/v3/embed",)),
+    "google's embeddings": (
+        "embeddings",
+        (
+            "/v1beta/models/docs_embedder:embedContent",
+            "/v1beta/models/docs_embedder:batchEmbedContents",
+        ),
+    ),
     "tokens of embeddings": ("embeddings", ("/v3/tokenize", "/v3/detokenize")),
     "rerank": ("rerank", ("/v3/rerank",)),
     "score": ("rerank", ("/v3/score",)),
@@ -524,6 +540,10 @@ ROWS: Final = (
         all_at_once(lambda: [post(
             "/v3/messages/count_tokens", model="demo",
             messages=[{"role": "user", "content": "ab " * 349_000}])] * 4), _SMALL_CHAT),
+    Row("google's embeddings", "4 of 2,048 texts, and 16 of 48,000 characters",
+        all_at_once(lambda: [embedding("batchEmbedContents", requests=[_to_embed(160)] * 2048)] * 4
+            + [embedding("embedContent", **_to_embed(16_000))] * 16),
+        embedding("embedContent", **_to_embed(1))),
     Row("embeddings", "4 of 2,048 texts",
         all_at_once(lambda: [post(_EMBED, model="docs_embedder", input=["ab " * 160] * 2048)] * 4),
         _SMALL_EMBED),

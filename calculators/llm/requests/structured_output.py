@@ -627,5 +627,9 @@ STRUCTURED_MEMBERS: Final[Members] = table(
     honoured("guided_choice", Value(_CHOICE_FORM, _choice)),
     honoured("guided_grammar", Value(GRAMMAR_FORM, _grammar)),
     honoured("structural_tag", Value(_TAG_FORM, _structural_tag)),
+    # SGLang's names.
+    honoured("json_schema", Value(_SCHEMA_FORM, _guided_json), "As `guided_json`."),
+    honoured("regex", Value(REGEX_FORM, _regex), "As `guided_regex`."),
+    honoured("ebnf", Value(GRAMMAR_FORM, _grammar), "As `guided_grammar`."),
     honoured("structured_outputs", Value(_STRUCTURED_OUTPUTS_FORM, _structured_outputs)),
 )

@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
 from calculators.text.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
+from calculators.text.embeddings.google import (
+    google_answer,
+    parse_batch_embed_contents,
+    parse_embed_content,
+)
 from calculators.text.embeddings.request import (
     EmbeddingsRequest,
     parse_cohere_request,
@@ -79,15 +84,19 @@ class _Form(NamedTuple):
 _OPENAI: Final = _Form(parse_embeddings_request, openai_answer)
 _COHERE: Final = _Form(parse_cohere_request, cohere_answer)
 _TEI: Final = _Form(parse_tei_request, tei_answer)
+_GOOGLE: Final = {
+    "embedContent": _Form(parse_embed_content, google_answer),
+    "batchEmbedContents": _Form(parse_batch_embed_contents, google_answer),
+}
 
 
 class EmbeddingsCalculatorOV(PayloadCalculator):
     """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
 
-    ``/embed`` takes the forms of text-embeddings-inference and of Cohere; paths
-    that end in ``tokenize`` and ``detokenize`` are answered by the model's tokenizer. All of it
-    happens in the model's own process; no thread waits. The tags are OpenVINO Model Server's;
-    those with HTTP_ before them are taken too.
+    ``/embed`` takes the forms of text-embeddings-inference and of Cohere, ``:embedContent`` and
+    ``:batchEmbedContents`` Google's; paths that end in ``tokenize`` and ``detokenize`` are answered
+    by the model's tokenizer. All of it happens in the model's own process; no thread waits. The
+    tags are OpenVINO Model Server's; those with HTTP_ before them are taken too.
 
     ::
 
@@ -125,6 +134,8 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
         value = payload.parsed_json
         if path.endswith(EMBEDDINGS.path):
             form = _OPENAI
+        elif (googles := _GOOGLE.get(path.rpartition(":")[2])) is not None:
+            form = googles
         elif path.endswith(EMBED.path):
             has_texts = isinstance(value, dict) and "texts" in value
             has_inputs = isinstance(value, dict) and "inputs" in value

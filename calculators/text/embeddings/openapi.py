@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from calculators.kit.requests.schema import (
@@ -16,8 +17,21 @@ from calculators.kit.requests.schema import (
     ref,
     string,
 )
+from calculators.kit.tasks.endpoint import ErrorForm
 from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
-from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.text.embeddings.endpoints import (
+    BATCH_EMBED_CONTENTS,
+    DETOKENIZE,
+    EMBED,
+    EMBED_CONTENT,
+    EMBEDDINGS,
+    TOKENIZE,
+)
+from calculators.text.embeddings.google import (
+    BATCH_MEMBERS,
+    EMBED_CONTENT_MEMBERS,
+    GOOGLE_SCHEMAS,
+)
 from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
@@ -88,6 +102,31 @@ def describe(model: str) -> TaskDescription:
             )
         },
     )
+    content = {"parts": [{"text": "Hello"}]}
+    googles = tuple(
+        replace(
+            posted(
+                paths_of(endpoint),
+                id=id,
+                tag="Google",
+                summary=summary,
+                body={JSON: media(ref(request), a_text=example)},
+                answers={200: answer("The vectors.", {JSON: media(ref(response))})},
+            ),
+            form=ErrorForm.GOOGLE,
+        )
+        for endpoint, id, summary, request, example, response in (
+            (
+                *(EMBED_CONTENT, "embedContent", "A vector for a text", "EmbedContentRequest"),
+                *({"content": content}, "EmbedContentResponse"),
+            ),
+            (
+                *(BATCH_EMBED_CONTENTS, "batchEmbedContents", "A vector for each text"),
+                *("BatchEmbedContentsRequest", {"requests": [{"content": content}]}),
+                "BatchEmbedContentsResponse",
+            ),
+        )
+    )
     tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
     inputs = with_timeout(TEI_MEMBERS)
     inputs["required"] = ["inputs"]
@@ -95,8 +134,10 @@ def describe(model: str) -> TaskDescription:
         "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
         "EmbedInputsRequest": inputs,
         "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
+        "EmbedContentRequest": with_timeout(EMBED_CONTENT_MEMBERS),
+        "BatchEmbedContentsRequest": with_timeout(BATCH_MEMBERS),
     }
     return TaskDescription(
-        (embeddings, embed, *tokenizing.operations),
-        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+        (embeddings, embed, *googles, *tokenizing.operations),
+        {**schemas, **GOOGLE_SCHEMAS, **_ANSWER_SCHEMAS, **tokenizing.schemas},
     )

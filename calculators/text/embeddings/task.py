@@ -16,7 +16,14 @@ from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import one_of, switch
 from calculators.kit.tasks.model_config import is_embedding_model
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, field, graph_text
-from calculators.text.embeddings.endpoints import DETOKENIZE, EMBED, EMBEDDINGS, TOKENIZE
+from calculators.text.embeddings.endpoints import (
+    BATCH_EMBED_CONTENTS,
+    DETOKENIZE,
+    EMBED,
+    EMBED_CONTENT,
+    EMBEDDINGS,
+    TOKENIZE,
+)
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
@@ -62,7 +69,14 @@ class EmbeddingsTask(EncoderTask):
     """The task of models that embed texts."""
 
     name = "embeddings"
-    endpoints = (EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE)
+    endpoints = (
+        EMBEDDINGS,
+        EMBED,
+        TOKENIZE,
+        DETOKENIZE,
+        EMBED_CONTENT,
+        BATCH_EMBED_CONTENTS,
+    )
     docs = "calculators/text/embeddings/README.md"
     calculators = ("EmbeddingsCalculatorOV", "TextEmbeddingCalculator")
     options = EmbeddingsTaskOptions

@@ -23,7 +23,7 @@ LIBRARIES: Final = (
         *("with_langchain", "tools_with_langchain", "with_llama_index", "tools_with_llama_index"),
     ),
     ("with_litellm", "tools_with_litellm"),
-    ("with_google",),
+    ("with_google", "with_outlines"),
 )
 
 #: Variables that keep libraries from sending telemetry or fetching prices.

@@ -477,3 +477,18 @@ def test_google_gets_text_and_calls_functions(
             "bad_request": [400, "INVALID_ARGUMENT"],
             "not_found": [404, "NOT_FOUND"],
         }
+
+
+def test_outlines_gives_forms_by_the_members_of_sglang(ask: Ask) -> None:
+    _skip_without("outlines")
+    for facts in ask("with_outlines"):
+        assert facts == {"word": True, "number": True, "person": PERSON, "stream": True}
+
+
+def _skip_without(library: str) -> None:
+    try:
+        is_there = sys.executable != PYTHON or find_spec(library) is not None
+    except ModuleNotFoundError:
+        is_there = False
+    if not is_there:
+        pytest.skip(f"{library} is not installed (the extra clients)")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from calculators.kit.requests import fields
+from calculators.kit.requests.google_json import read_object
 from calculators.kit.requests.members import leave_out
 from calculators.language.generation_request import Message
-from calculators.llm.api.google.json_form import read_object
 from calculators.llm.requests.messages import (
     MediaCheck,
     SaidMessage,

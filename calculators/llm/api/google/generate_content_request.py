@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.kit.requests import fields
+from calculators.kit.requests.google_json import camel_case, read_object
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     BOOLEAN,
@@ -42,7 +43,7 @@ from calculators.language.generation_request import (
     Tools,
 )
 from calculators.llm.api.google.contents import read_contents
-from calculators.llm.api.google.json_form import camel_case, json_schema, read_object
+from calculators.llm.api.google.schemas import json_schema
 from calculators.llm.grammars import formats
 from calculators.llm.requests.checked_request import read_generation
 from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest

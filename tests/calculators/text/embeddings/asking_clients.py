@@ -82,12 +82,32 @@ def with_cohere(url: str) -> Any:
     return {"vectors": answer.embeddings.float_, "int8": answer.embeddings.int8}
 
 
+def with_google(url: str) -> Any:
+    import google.genai as genai
+    from google.genai import types
+
+    options = types.HttpOptions(base_url=url)
+    with genai.Client(api_key="unused", http_options=options) as client:
+        config = types.EmbedContentConfig(task_type="RETRIEVAL_DOCUMENT")
+        # A list of texts would be the parts of one content.
+        contents: Any = [types.Content(parts=[types.Part(text=text)]) for text in TEXTS]
+        answer = client.models.embed_content(model=MODEL, contents=contents, config=config)
+        one = client.models.embed_content(
+            model=MODEL, contents=TEXTS[0], config=types.EmbedContentConfig(output_dimensionality=3)
+        )
+    return {
+        "vectors": [each.values for each in answer.embeddings],
+        "short": len(one.embeddings[0].values),
+    }
+
+
 LIBRARIES: dict[str, Callable[[str], Any]] = {
     "openai": with_openai,
     "langchain_openai": with_langchain,
     "litellm": with_litellm,
     "llama_index.embeddings.openai_like": with_llama_index,
     "cohere": with_cohere,
+    "google.genai": with_google,
 }
 
 

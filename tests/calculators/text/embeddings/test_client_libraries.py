@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -74,6 +75,44 @@ def test_a_library_gets_the_models_vectors(told: dict[str, Any], library: str) -
     if library == "openai":
         count = sum(len(tokens(text)) for text in TEXTS)
         assert facts == {"short": 3, "model": "tiny", "tokens": count, "refused": [400, "input"]}
+
+
+def test_googles_methods_answer_and_refuse_in_googles_form(url: str) -> None:
+    one = post(
+        url,
+        "embedContent",
+        {"content": {"parts": [{"text": "The cat sat "}, {"text": "on the mat."}]}},
+    )
+    np.testing.assert_allclose(one["embedding"]["values"], expected(TEXTS[0], "MEAN"), atol=1e-4)
+    texts = [{"model": "models/tiny", "content": {"parts": [{"text": text}]}} for text in TEXTS]
+    both = post(url, "batchEmbedContents", {"requests": texts})
+    wanted = np.array([expected(text, "MEAN") for text in TEXTS])
+    np.testing.assert_allclose([each["values"] for each in both["embeddings"]], wanted, atol=1e-4)
+    for verb, body, field in (
+        ("embedContent", {}, "content"),
+        ("embedContent", {"content": {"parts": [{"inlineData": {}}]}}, "content.parts[0]"),
+        ("batchEmbedContents", {"requests": []}, "requests"),
+        ("batchEmbedContents", {"requests": [{"content": 1}]}, "requests[0].content"),
+        (
+            "batchEmbedContents",
+            {"requests": [texts[0], {**texts[1], "output_dimensionality": 2}]},
+            "requests[1].outputDimensionality",
+        ),
+    ):
+        error = post(url, verb, body)["error"]
+        assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+        assert error["details"][0]["fieldViolations"][0]["field"] == field
+
+
+def post(url: str, verb: str, body: dict[str, Any]) -> Any:
+    address = f"{url}/v1beta/models/tiny:{verb}"
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(asked) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        return json.load(error)
 
 
 def test_the_snippets_of_the_page_work(url: str) -> None:

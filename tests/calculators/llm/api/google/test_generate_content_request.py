@@ -15,7 +15,7 @@ from calculators.llm.api.google.generate_content_request import (
     parse_count_tokens_request,
     parse_generate_content_request,
 )
-from calculators.llm.api.google.json_form import json_schema
+from calculators.llm.api.google.schemas import json_schema
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from operator import attrgetter
 from typing import Any, Final
 
@@ -87,6 +88,9 @@ COMMON: Table = {
     "guided_regex": (Effect("a+", form, "regex"),),
     "guided_choice": (Effect(["a", "b"], form, "choice"),),
     "guided_grammar": (Effect('root ::= "a"', form, "grammar"),),
+    "json_schema": (Effect(json.dumps(SCHEMA), form, "json_schema"),),
+    "regex": (Effect("a+", form, "regex"), Refusal(1)),
+    "ebnf": (Effect('root ::= "a"', form, "grammar"),),
     "structural_tag": (Effect(_TAG, form, "const_string"),),
     "structured_outputs": (Effect({"regex": "a"}, form, "regex"),),
     "guided_whitespace_pattern": (Refusal(" "),),

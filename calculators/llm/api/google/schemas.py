@@ -1,43 +1,16 @@
-"""Names and schemas of Google's JSON.
+"""Schemas of Google's API as JSON schemas.
 
-Google's services take protobuf messages as JSON: a member has its name in camel case, and its name
-in the message's definition, ``max_output_tokens``, is taken too. A ``Schema`` there is OpenAPI's of
-2021, with types in capital letters.
+A ``Schema`` there is OpenAPI's of 2021, with types in capital letters.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import check_object
+from calculators.kit.requests.google_json import camel_name
 from calculators.kit.requests.schema import Schema
 from calculators.llm.requests.structured_output import MAX_SIZE, check_size
-
-_LETTER: Final = re.compile(r"_([a-z])")
-
-
-def camel_case(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object with the names of Google's JSON."""
-    if not any("_" in name for name in value):
-        return value
-    return {_LETTER.sub(lambda found: found[1].upper(), name): each for name, each in value.items()}
-
-
-def read_object(value: object, path: str, known: Iterable[str]) -> Mapping[str, Any]:
-    """Return an object with the names of Google's JSON.
-
-    Raises:
-        RequestError: it is not an object, or has a misspelt member.
-    """
-    if not isinstance(value, dict):
-        raise fields.wrong_type(path, "an object", value)
-    found = camel_case(value)
-    check_object(found, path, known)
-    return found
-
 
 #: Keywords with a number that protobuf may write as a text, as 64-bit integers in JSON.
 _COUNTS: Final = frozenset(
@@ -73,7 +46,7 @@ def _converted(value: Any) -> Any:
         return value
     made: Schema = {}
     for given, each in value.items():
-        name = _RENAMED.get(given) or _LETTER.sub(lambda found: found[1].upper(), given)
+        name = _RENAMED.get(given) or camel_name(given)
         if each is None or name in ("nullable", "propertyOrdering", "example"):
             continue
         if name == "type":
