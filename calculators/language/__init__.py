@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from calculators.images.media.image import ImageReference
     from calculators.kit.requests.http_answer import HttpAnswer
-    from calculators.kit.requests.http_payload import HttpPayload, RequestError
+    from calculators.kit.requests.http_payload import FormFile, HttpPayload, RequestError
     from calculators.language.authoring.answers import answers
+    from calculators.language.authoring.endpoint import ServerSentEvent, endpoint
     from calculators.language.authoring.functions import AuthorError, on_request
     from calculators.language.authoring.on_deltas import on_deltas
     from calculators.language.authoring.on_text import TextFilter, on_text
@@ -90,6 +91,7 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "FormFile",
     "Gained",
     "GenerationRequest",
     "HttpAnswer",
@@ -104,6 +106,7 @@ __all__ = [
     "Refused",
     "RequestError",
     "ResolvedSampling",
+    "ServerSentEvent",
     "Source",
     "SpeechSamples",
     "StructuredOutput",
@@ -122,6 +125,7 @@ __all__ = [
     "call",
     "delta_packets",
     "deltas",
+    "endpoint",
     "every_cut",
     "fake_model",
     "on_deltas",
@@ -138,8 +142,9 @@ __all__ = [
 _NAMES: Final = {
     "calculators.images.media.image": ("ImageReference",),
     "calculators.kit.requests.http_answer": ("HttpAnswer",),
-    "calculators.kit.requests.http_payload": ("HttpPayload", "RequestError"),
+    "calculators.kit.requests.http_payload": ("FormFile", "HttpPayload", "RequestError"),
     "calculators.language.authoring.answers": ("answers",),
+    "calculators.language.authoring.endpoint": ("ServerSentEvent", "endpoint"),
     "calculators.language.authoring.functions": ("AuthorError", "on_request"),
     "calculators.language.authoring.on_deltas": ("on_deltas",),
     "calculators.language.authoring.on_text": ("TextFilter", "on_text"),

@@ -251,6 +251,11 @@ class Registry:
         inherited = self._parent.calculators() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._calculators}.items()))
 
+    def loaded_calculators(self) -> dict[str, type[Calculator]]:
+        """Return the calculators that are registered by now, by name; loads nothing."""
+        inherited = self._parent.loaded_calculators() if self._parent is not None else {}
+        return {**inherited, **self._calculators}
+
     def subgraphs(self) -> dict[str, Subgraph]:
         """Return all registered subgraphs by name."""
         self.load_all()

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from errno import EADDRINUSE
@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from calculators.kit.child_process.early_start import end_untaken
 from calculators.kit.requests.server_secret import server_secret
 from calculators.kit.settings.declaration import values_of
-from calculators.kit.tasks import default_task, find_task, installed_tasks
+from calculators.kit.tasks import AuthorEndpoint, default_task, find_task, installed_tasks
 from graph_runtime import REGISTRY
 from servers.batches.objects import StoreError
 from servers.cli.messages import CommandFailed, print_warning
@@ -342,7 +342,8 @@ def execute(args: argparse.Namespace) -> int:
         why = f": {error.__cause__}" if error.__cause__ else ""
         raise CommandFailed(f"--batch_dir: {error}{why}") from error
     except SharedModulesError as error:
-        raise CommandFailed("\n".join(map(_import_failure, error.failures))) from error
+        texts = (_import_failure(each, found.calculators) for each in error.failures)
+        raise CommandFailed("\n".join(texts)) from error
     finally:
         end_untaken()
         if traces is not None:
@@ -364,10 +365,11 @@ def _load_bar(options: ServerOptions) -> LoadBar | None:
     return LoadBar(sys.stderr) if is_for_people and sys.stderr.isatty() else None
 
 
-def _import_failure(failure: ImportFailure) -> str:
+def _import_failure(failure: ImportFailure, served: Collection[Path]) -> str:
+    """Return a line about a file of ``--calculators``, or one that is ``served`` itself."""
     file = os.path.relpath(failure.file)
     shown = replace(failure, file=failure.file if file.startswith(os.pardir) else Path(file))
-    return f"`--calculators {shown.file}`: {shown}"
+    return str(shown) if failure.file in served else f"`--calculators {shown.file}`: {shown}"
 
 
 def _warn_of_arguments(args: argparse.Namespace) -> None:
@@ -412,7 +414,9 @@ def _report_text(server: Server) -> str:
         lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}/v2/models/{name}"]
     elif first is not None:
         path, body = _example(first)
-        lines += ["try:", f"  curl {_key_header(server)}{_reachable(http)}{path} {_data(body)}"]
+        # A query has characters that shells read.
+        url = shlex.quote(f"{_reachable(http)}{path}")
+        lines += ["try:", f"  curl {_key_header(server)}{url} {_data(body)}".rstrip()]
     return "\n".join(lines)
 
 
@@ -434,15 +438,51 @@ def _answers_http(servable: Servable) -> bool:
     return servable.state is ServableState.AVAILABLE and servable.http_role is not None
 
 
-def _example(servable: Servable) -> tuple[str, Mapping[str, object]]:
-    """Return path and body of an example request, from the task of the servable's nodes."""
+def _example(servable: Servable) -> tuple[str, Mapping[str, object] | None]:
+    """Return path and body of an example request, from the task of the servable's nodes, or from
+    the signature of an author's function."""
     role = servable.http_role
+    if role is not None and role.endpoints:
+        return _example_of(role.endpoints[0])
     task = find_task(role.task) if role is not None and role.task else default_task()
     return task.example(servable.name) if task is not None else ("/v3/", {"model": servable.name})
 
 
-def _data(body: Mapping[str, Any]) -> str:
+#: A value for each type of JSON's schemas.
+_VALUES: Final = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+
+
+def _example_of(endpoint: AuthorEndpoint) -> tuple[str, Mapping[str, object] | None]:
+    """Return path and body of a request to an author's endpoint, with what it must have."""
+    operation = endpoint.description.operations[0]
+    path, query = endpoint.path, []
+    for each in operation.own_parameters:
+        value = _value_of(each["schema"])
+        if each["in"] == "path":
+            path = path.replace(f"{{{each['name']}}}", str(value))
+        elif each["required"]:
+            query.append(f"{each['name']}={value}")
+    if query:
+        path += f"?{'&'.join(query)}"
+    if operation.body is None:
+        return path, None
+    schema = next(iter(operation.body.values()))["schema"]
+    known = endpoint.description.schemas
+    schema = known.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    members = schema.get("properties", {})
+    return path, {name: _value_of(members[name]) for name in schema.get("required", ())}
+
+
+def _value_of(schema: Mapping[str, Any]) -> object:
+    if schema.get("format") == "binary":
+        return "@FILE"
+    return schema["enum"][0] if "enum" in schema else _VALUES.get(schema.get("type", ""), "text")
+
+
+def _data(body: Mapping[str, Any] | None) -> str:
     """Return curl's options for a body: JSON, or a form if a value is a file (``@speech.wav``)."""
+    if body is None:
+        return ""
     if any(isinstance(value, str) and value.startswith("@") for value in body.values()):
         return " ".join(f"-F {shlex.quote(f'{name}={value}')}" for name, value in body.items())
     # The shell's quotes are around it, so there must be none inside.

@@ -105,6 +105,7 @@ class ServedSources(NamedTuple):
 
     Attributes:
         python_path: files and directories of calculators that all graphs have; absolute.
+        calculators: files with endpoints of authors, which are served; absolute.
     """
 
     graphs: tuple[GraphEntry, ...]
@@ -112,6 +113,7 @@ class ServedSources(NamedTuple):
     models: tuple[ModelEntry, ...] = ()
     python_path: tuple[Path, ...] = ()
     metrics: MetricsConfig | None = None
+    calculators: tuple[Path, ...] = ()
 
 
 def check_choice(options: ServeOptions) -> None:
@@ -188,6 +190,7 @@ def served(options: ServeOptions) -> ServedSources:
                 status=2,
             )
         every.append(_Search(options).find(word))
+    calculators = tuple(file for each in every for file in each.calculators)
     config = _joined(Path(words[0]), every)
     names = [*(graph.name for graph in config.graphs), *(model.name for model in config.models)]
     for name in names:
@@ -197,7 +200,8 @@ def served(options: ServeOptions) -> ServedSources:
                 hint="name them in a config.json",
                 status=2,
             )
-    return ServedSources(config.graphs, partial(_joined, Path(words[0]), every), config.models)
+    reread = partial(_joined, Path(words[0]), every)
+    return ServedSources(config.graphs, reread, config.models, calculators=calculators)
 
 
 def _not_there(word: str) -> CommandFailed:
@@ -327,6 +331,8 @@ class _Search:
         if self._options.server.model_path is not None:
             raise CommandFailed(f"--model_path {path}: no such directory, and no model's file")
         self._refuse_task(path)
+        if path.suffix == ".py":
+            return self._of_endpoints(path)
         if path.name.endswith(_GRAPH_ENDINGS):
             return _with_models(_graph_of_file(path, self._name))
         if self._name is not None:
@@ -334,6 +340,18 @@ class _Search:
                 "--model_name is exclusive with a config file, which has the names", status=2
             )
         return _of_config(path)
+
+    def _of_endpoints(self, path: Path) -> ServedSources:
+        """Return a file of endpoints, each of which is served under its function's name."""
+        if not path.is_file():
+            raise CommandFailed(f"{path}: no such file")
+        if self._name is not None:
+            raise CommandFailed(
+                f"--model_name has no effect: what {path} serves has the names of its functions",
+                status=2,
+            )
+        file = Path(os.path.abspath(path))
+        return ServedSources((), lambda: ServerConfig(path, (), ()), calculators=(file,))
 
     def _is_graph(self, path: Path) -> bool:
         """Return whether a directory, even with folders of versions, is to be served as a graph."""
@@ -479,7 +497,7 @@ def _of_config(path: Path) -> ServedSources:
         raise CommandFailed(f"{path} cannot be used; nothing is served") from error
     for finding in config.findings:
         print(finding.to_text(), file=sys.stderr)
-    if not config.graphs and not config.models:
+    if not config.graphs and not config.models and not config.python_path:
         print_warning(f"{path}: no graph and no model is listed: nothing is served")
     reread = partial(read_config, path.absolute())
     return ServedSources(config.graphs, reread, config.models, config.python_path, config.metrics)

@@ -210,7 +210,11 @@ def server_settings(
         registry=make_registry(args, has_files=False),
         monitoring=found.metrics,
         python_path=found.python_path,
-        calculators=tuple(map(author_file, filter(is_author_file, args.calculators))),
+        calculators=(
+            *map(author_file, filter(is_author_file, args.calculators)),
+            *found.calculators,
+        ),
+        endpoint_files=found.calculators,
         calculator_modules=tuple(each for each in args.calculators if not is_author_file(each)),
         reread=found.reread,
         graph_settings=GraphSettings(**values_of(options.graphs), families=options.families),

@@ -593,10 +593,11 @@ class _Reading:
         """Return the frozen config of a checked document.
 
         Raises:
-            ConfigError: it has none of the lists, or too many entries.
+            ConfigError: it has neither a list nor a ``python_path``, or too many entries.
         """
         value: Mapping[str, Any] = document.value
-        if not any(key.endswith("_config_list") for key in value):
+        # The functions of a python_path may have paths of their own.
+        if not any(key.endswith("_config_list") for key in value) and "python_path" not in value:
             self.add(
                 "error",
                 document,

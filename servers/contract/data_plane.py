@@ -14,10 +14,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum, auto
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
+from calculators.kit.tasks import AuthorEndpoint
 from graph_runtime import Code, GraphError
 from graph_runtime.engine.states import Transitions
 
@@ -130,6 +131,13 @@ class ModelDescription:
     parent: str = ""
     task: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+
+
+class ServedEndpoint(NamedTuple):
+    """An author's endpoint, and the name of the graph that answers it."""
+
+    model: str
+    endpoint: AuthorEndpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +314,9 @@ class DataPlane(Protocol):
 
         Plain models, and graphs that take only tensors, do not.
         """
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        """Return the endpoints of authors; of several for one request the first answers it."""
 
     def statuses(self) -> dict[str, object]:
         """Return the answer of ``GET /v1/config``, in OpenVINO Model Server's form."""

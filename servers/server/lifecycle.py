@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from calculators.kit.file_threads import DaemonThreads
+from calculators.kit.tasks import AuthorEndpoint
 from graph_runtime import REGISTRY, GraphError, Registry
 from graphrt_base.interrupts import raise_interrupt, without_interrupts
 from graphrt_base.regular_file import DescriptorsExhaustedError, check_descriptors
@@ -128,6 +129,7 @@ class ServerSettings(LifecycleOptions):
         graph_settings: settings of all graphs.
         python_path: modules that register further calculators for all graphs.
         calculators: files of such modules besides, whatever a changed configuration says.
+        endpoint_files: the ones of them that are served themselves, for their endpoints.
         calculator_modules: names of modules that ``registry`` has the calculators of.
         reread: reads the entries to serve again; None: nothing is reloaded.
         journal: records every request.
@@ -145,6 +147,7 @@ class ServerSettings(LifecycleOptions):
     grpc: GrpcSettings | None = None
     python_path: tuple[Path, ...] = ()
     calculators: tuple[Path, ...] = ()
+    endpoint_files: tuple[Path, ...] = ()
     calculator_modules: tuple[str, ...] = ()
     reread: Callable[[], ServerConfig] | None = None
     journal: RequestJournal = field(default_factory=RequestJournal)
@@ -174,10 +177,18 @@ class Server:
         self.views = self._page_views()
         live = None if self.views is None else self.views.feed
         graph_settings = replace(settings.graph_settings, metrics=self.metrics, live=live)
-        shared = SharedModules(settings.registry, settings.python_path, settings.calculators)
+        shared = SharedModules(
+            settings.registry,
+            settings.python_path,
+            settings.calculators,
+            settings.endpoint_files,
+            settings.calculator_modules,
+        )
         self._shared = shared
+        entries: list[GraphEntry | ModelEntry] = [*settings.graphs, *settings.models]
+        named = {each.name for each in entries}
         self.repository = ModelRepository(
-            settings.graphs,
+            (*settings.graphs, *shared.endpoint_graphs(named)),
             shared.registry,
             graph_settings,
             settings.models,
@@ -289,10 +300,15 @@ class Server:
             is_loaded = each.state is ServableState.AVAILABLE
             yield Served(each.name, is_ready, versions, each.adapters, is_loaded)
 
-    def _document(self, http: HttpSettings) -> bytes:
+    def _document(self, http: HttpSettings, endpoints: Sequence[AuthorEndpoint]) -> bytes:
         from servers.fronts.openapi.document import openapi_document
 
-        return openapi_document(http, self._example_model(), has_batches=self._batches is not None)
+        return openapi_document(
+            http,
+            self._example_model(),
+            has_batches=self._batches is not None,
+            of_authors=[each.description for each in endpoints],
+        )
 
     def _example_model(self) -> str:
         """Return the model's name for the examples in the OpenAPI document."""

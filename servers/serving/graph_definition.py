@@ -116,7 +116,7 @@ class GraphDefinition:
         shared: tuple[Path, ...] = (),
         owner_of: Callable[[str], str] = lambda name: "",
         others_looked: Callable[[], Awaitable[None]] = _alone,
-        on_adapters: Callable[[], object] = lambda: None,
+        on_ways: Callable[[], object] = lambda: None,
     ) -> None:
         """
         Args:
@@ -124,7 +124,8 @@ class GraphDefinition:
             shared: modules whose calculators are in ``registry``; watched like the graph's own.
             owner_of: returns the other owner of a name, in words; "" if there is none.
             others_looked: waits until the names of the graphs before this one are known.
-            on_adapters: called when adapters have been found.
+            on_ways: called when adapters or endpoints have been found, by which requests reach the
+                graph without its name.
         """
         self.entry = entry
         self._registry = registry
@@ -141,7 +142,7 @@ class GraphDefinition:
         self._wanted = ""
         self._owner_of = owner_of
         self._others_looked = others_looked
-        self._on_adapters = on_adapters
+        self._on_ways = on_ways
         self.adapters: tuple[str, ...] = ()
         self.http_role: HttpRole | None = None
         #: Reads the files; None before that, and after loading has succeeded or failed.
@@ -223,6 +224,7 @@ class GraphDefinition:
             _log.warning("%s: %s", self.name, warning)
         self.created = int(time.time())
         self.http_role = self.graph.http_role
+        self._note_ways()
         self._move(ServableEvent.LOADED)
         _log.info("%s: loaded in %.1f s", self.name, loading.seconds)
 
@@ -293,12 +295,22 @@ class GraphDefinition:
     async def _look(self) -> _Looked:
         found = await in_file_thread(self._own_files, self._read)
         self.adapters, role = found.declared
-        # Facts of the model are known once it has been loaded.
-        if role is None or self.http_role is None or role.task != self.http_role.task:
+        # Facts of the model are known once it has been loaded, and so are endpoints in modules of
+        # the graph's own.
+        known = self.http_role
+        if (
+            role is None
+            or known is None
+            or role.task != known.task
+            or role.endpoints not in ((), known.endpoints)
+        ):
             self.http_role = role
-        if self.adapters:
-            self._on_adapters()
+        self._note_ways()
         return found
+
+    def _note_ways(self) -> None:
+        if self.adapters or (self.http_role is not None and self.http_role.endpoints):
+            self._on_ways()
 
     def _read(self) -> _Looked:
         source = self._source()

@@ -12,9 +12,10 @@ from typing import Any, Final, Literal
 
 from calculators.kit.graph_directory import GRAPH_DIRECTORY, MissingFileError, find_graph_file
 from calculators.kit.requests.http_payload import HttpPayload
-from calculators.kit.tasks import installed_tasks, task_of_node
+from calculators.kit.tasks import AuthorEndpoint, installed_tasks, task_of_node
 from calculators.tensors.openvino.directory_models import MODELS
 from graph_runtime import (
+    Calculator,
     CalculatorGraph,
     GraphConfigError,
     GraphError,
@@ -49,6 +50,14 @@ _log: Final = logging.getLogger(__name__)
 
 #: OpenVINO Model Server's own pattern (``mediapipegraphdefinition.cpp``).
 _QUEUE_SIZE: Final = re.compile(r"^[^\S\n]*#\s*OVMS_GRAPH_QUEUE_MAX_SIZE\s*:\s*(\S+)\s*$", re.M)
+
+
+def role_of(calculators: Iterable[type[Calculator] | None]) -> HttpRole:
+    """Return the part below ``/v3/`` of a graph without a node of a task, by its calculators."""
+    found = (getattr(each, "endpoint", None) for each in calculators)
+    endpoints = tuple(each for each in found if isinstance(each, AuthorEndpoint))
+    facts = {"endpoints": [each.path for each in endpoints]} if endpoints else {}
+    return HttpRole(facts=facts, endpoints=endpoints)
 
 
 class GraphSource:
@@ -154,8 +163,11 @@ class GraphSource:
         ):
             return None
         nodes = (node for config in self.configs for node in config.node)
-        tasks = (task_of_node(node.calculator) for node in nodes)
-        return HttpRole(next((task.name for task in tasks if task is not None), ""))
+        kinds = list(dict.fromkeys(node.calculator for node in nodes))
+        if (task := next(filter(None, map(task_of_node, kinds)), None)) is not None:
+            return HttpRole(task.name)
+        package = self.config.package
+        return role_of(self.registry.find_calculator(kind, package) for kind in kinds)
 
     def queue_size(self) -> int | Literal["AUTO"]:
         """Return the value of the comment ``# OVMS_GRAPH_QUEUE_MAX_SIZE: AUTO``; 0 without one.

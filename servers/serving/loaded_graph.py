@@ -76,6 +76,7 @@ from servers.serving.graph_source import (
     open_files,
     request_stream_of,
     response_stream_of,
+    role_of,
 )
 from servers.serving.python_path import registry_of
 from servers.serving.servable import HttpRole, UseCount
@@ -337,7 +338,7 @@ class LoadedGraph:
                 for resource in self._resources.of_node(node.config.name):
                     return HttpRole(task.name, task.model_facts(resource))
                 return HttpRole(task.name)
-        return HttpRole()
+        return role_of(node.calculator_class for node in self.plan.nodes)
 
     async def answer(self, payload: HttpPayload, emit: Emit) -> None:
         """Run the graph once; see `servers.contract.data_plane.LoadedServable.answer`.

@@ -21,6 +21,7 @@ from servers.contract.data_plane import (
     ModelDescription,
     ModelMetadata,
     ServableState,
+    ServedEndpoint,
     TensorMetadata,
 )
 from servers.operations.metrics.exposition import MetricsText
@@ -120,8 +121,8 @@ class ModelRepository:
         self.reloads_by: Callable[[], Awaitable[bool]] | None = None
         self._settings = settings or GraphSettings()
         entries: list[Entry] = [*graphs, *models]
-        #: Names of graphs that have or had adapters: few, even among thousands of graphs.
-        self._adapted: set[str] = set()
+        #: Names of graphs that have or had adapters or endpoints: few, even among thousands.
+        self._with_ways: set[str] = set()
         self._groups = Groups(self.slots)
         self._slots = {entry.name: self._slot(entry) for entry in entries}
         self._leaving: dict[asyncio.Task[None], ServedEntry] = {}
@@ -223,6 +224,15 @@ class ModelRepository:
                 parent = "" if name == each.name else each.name
                 found.append(ModelDescription(name, each.created, parent, role.task, role.facts))
         return found
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        """See `servers.contract.data_plane.DataPlane.endpoints`."""
+        return [
+            ServedEndpoint(slot.name, each)
+            for slot in self._reached_otherwise()
+            if (role := slot.servable.http_role) is not None
+            for each in role.endpoints
+        ]
 
     def statuses(self) -> dict[str, object]:
         """Return the status of everything, with the reasons of failures.
@@ -423,7 +433,7 @@ class ModelRepository:
             self.shared,
             owner_of,
             partial(self._looked_before, entry.name),
-            partial(self._adapted.add, entry.name),
+            partial(self._with_ways.add, entry.name),
         )
 
     def _let_go(self, slot: ServedEntry) -> None:
@@ -449,7 +459,7 @@ class ModelRepository:
         slot = self._slots.get(model)
         if slot is not None:
             return slot
-        for slot in self._with_adapters():
+        for slot in self._reached_otherwise():
             if model in slot.servable.adapters:
                 return slot
         raise self._unknown(model)
@@ -462,18 +472,18 @@ class ModelRepository:
         """
         if name in self._slots and name != asker:
             return f'the model "{name}"'
-        for slot in self._with_adapters():
+        for slot in self._reached_otherwise():
             if slot.name != asker and name in slot.servable.adapters:
                 has_it = slot.servable.state in _ANSWERING
                 if has_it or (name != asker and self._is_before(slot.name, asker)):
                     return f'an adapter of the model "{slot.name}"'
         return ""
 
-    def _with_adapters(self) -> list[ServedEntry]:
-        """Return the entries that may have adapters, in the order of the configuration."""
-        if len(self._adapted) > 1:
-            return [slot for name, slot in self._slots.items() if name in self._adapted]
-        return [self._slots[name] for name in self._adapted if name in self._slots]
+    def _reached_otherwise(self) -> list[ServedEntry]:
+        """Return the entries that may have adapters or endpoints, in the configuration's order."""
+        if len(self._with_ways) > 1:
+            return [slot for name, slot in self._slots.items() if name in self._with_ways]
+        return [self._slots[name] for name in self._with_ways if name in self._slots]
 
     def _is_before(self, one: str, other: str) -> bool:
         """Return True if the configuration names ``one`` before ``other``."""

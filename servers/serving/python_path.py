@@ -21,17 +21,20 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from graph_runtime import GraphError, Registry
+from calculators.kit.tasks import AuthorEndpoint
+from graph_runtime import Calculator, GraphError, Registry
+from graph_runtime.options.isolated_modules import own_name
 from graph_runtime.plan.registry import new_package
 from graphrt_base.interrupts import raise_interrupt
 from servers.config import GraphEntry
+from servers.config.entries import SUBCONFIG_FILE
 from servers.serving.watched_files import WatchedFiles
 
 
@@ -302,28 +305,55 @@ class SharedModules:
     """
 
     def __init__(
-        self, registry: Registry, paths: tuple[Path, ...], files: tuple[Path, ...] = ()
+        self,
+        registry: Registry,
+        paths: tuple[Path, ...],
+        files: tuple[Path, ...] = (),
+        served: Collection[Path] = (),
+        modules: Collection[str] = (),
     ) -> None:
         """
         Args:
             registry: the server's, without the modules.
             paths: of the configuration.
             files: modules besides, whatever the configuration says.
+            served: the ones of ``files`` that have nothing but endpoints to serve.
+            modules: names of modules that ``registry`` has the calculators of.
 
         Raises:
-            SharedModulesError: one of ``files`` cannot be imported.
+            SharedModulesError: one of ``files`` cannot be imported, or ``served`` ones have no
+                endpoint.
         """
         self._parent = registry
         self._files = files
+        self._modules = modules
         self._digest = ""
         self.failures: Sequence[ImportFailure] = ()
         self.registry = registry
         self.paths: tuple[Path, ...] = ()
+        self._endpoint_graphs: dict[str, GraphEntry] = {}
         failures = self._import(paths)
         # A file of the configuration may be mended while others serve; these were just typed.
         if files and (fatal := [each for each in failures if not _is_below(each.file, paths)]):
             raise SharedModulesError(fatal)
+        if served and not self.endpoint_graphs(()):
+            text = 'nothing is served: no function in it has @endpoint("/v3/NAME")'
+            raise SharedModulesError([ImportFailure(each, None, text) for each in served])
         _report(failures)
+
+    def endpoint_graphs(self, named: Collection[str]) -> tuple[GraphEntry, ...]:
+        """Return a graph for each function of an author that answers a path (`AuthorEndpoint`).
+
+        ``named``: names of graphs and models that the configuration has, which a function's graph
+        does not take.
+        """
+        before = self._endpoint_graphs if self.failures else {}
+        # What a module had before the edit that broke it goes on answering, as other graphs do.
+        self._endpoint_graphs = before | {
+            name: _endpoint_graph(name, cls)
+            for name, cls, _ in _endpoints_in(self.registry, self._modules)
+        }
+        return tuple(each for name, each in self._endpoint_graphs.items() if name not in named)
 
     @property
     def digest(self) -> str:
@@ -347,11 +377,72 @@ class SharedModules:
         if files.marks() != marks:  # as it was before, perhaps, but not all the time
             digest = ""
         self.registry, self.paths, self._digest = imports.registry, paths, digest
-        self.failures = imports.failures
-        return imports.failures
+        self.failures = (
+            *imports.failures,
+            *_answered_twice(_endpoints_in(imports.registry, self._modules)),
+        )
+        return self.failures
 
     def _all(self, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(dict.fromkeys((*self._files, *paths)))
+
+
+def _endpoints_in(
+    registry: Registry, modules: Collection[str]
+) -> list[tuple[str, type[Calculator], AuthorEndpoint]]:
+    """Return the calculators of authors' files and modules that answer a path, with their names.
+
+    Calculators of installed packages, which are loaded when graphs name them, are left out.
+    """
+    return [
+        (name, cls, endpoint)
+        for name, cls in registry.loaded_calculators().items()
+        if isinstance(endpoint := getattr(cls, "endpoint", None), AuthorEndpoint)
+        and (own_name(cls.__module__) != cls.__module__ or _is_of(cls.__module__, modules))
+    ]
+
+
+def _is_of(module: str, modules: Collection[str]) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in modules)
+
+
+def _answered_twice(
+    endpoints: Sequence[tuple[str, type[Calculator], AuthorEndpoint]],
+) -> list[ImportFailure]:
+    first: dict[tuple[str, str], str] = {}
+    failures: list[ImportFailure] = []
+    for name, cls, endpoint in endpoints:
+        for method in endpoint.methods:
+            other = first.setdefault((method, endpoint.path), name)
+            if other != name:
+                text = f"{name} answers {method} {endpoint.path}, and so does {other}, which has it"
+                failures.append(ImportFailure(_file_of(name, cls), None, text))
+                break
+    return failures
+
+
+def _file_of(name: str, cls: type[Calculator]) -> Path:
+    return Path(os.path.abspath(getattr(sys.modules.get(cls.__module__), "__file__", None) or name))
+
+
+#: A graph of one node, which is the name's.
+_OF_ENDPOINT: Final = """\
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "%s"
+  calculator: "%s"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+}
+"""
+
+
+def _endpoint_graph(name: str, cls: type[Calculator]) -> GraphEntry:
+    directory = _file_of(name, cls).parent
+    text = _OF_ENDPOINT % (name, name)
+    path = directory / f"{name}.pbtxt"
+    return GraphEntry(name, directory, path, directory / SUBCONFIG_FILE, graph_text=text)
 
 
 def _report(failures: Sequence[ImportFailure]) -> None:

@@ -165,13 +165,17 @@ class Reloader:
             if is_outdated or self._shared.failures != failures:
                 self._repository.registry = self._shared.registry
                 self._repository.shared = self._shared.paths
-                changed.update(entry.name for entry in self._config.graphs)
+            configured: list[Entry] = [*self._config.graphs, *self._config.models]
+            graphs = self._config.graphs
+            graphs += self._shared.endpoint_graphs({entry.name for entry in configured})
+            if is_outdated or self._shared.failures != failures:
+                changed.update(entry.name for entry in graphs)
             overwritten: Collection[str] = ()
             if retries:
                 changed.update(slot.name for slot in self._repository.slots() if slot.failure())
                 overwritten = await in_file_thread("the files of models", self._overwritten)
                 changed.update(overwritten)
-            entries: list[Entry] = [*self._config.graphs, *self._config.models]
+            entries: list[Entry] = [*graphs, *self._config.models]
             names, work = await self._repository.update(entries, changed, overwritten)
             finishing = asyncio.create_task(_finish(names, work), name="finish reload")
             self._finishing.add(finishing)

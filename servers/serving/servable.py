@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.tasks import AuthorEndpoint
 from graph_runtime import Code, LoadProgress, UnavailableError
 from servers.config import GraphEntry, ModelEntry
 from servers.config.entries import Scale
@@ -30,10 +31,12 @@ class HttpRole:
     Attributes:
         task: the name of its task; "" for a graph of the author's own.
         facts: further members of the model in ``/v3/models``; empty before it is loaded.
+        endpoints: the paths that its nodes of authors answer.
     """
 
     task: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    endpoints: tuple[AuthorEndpoint, ...] = ()
 
 
 class Loading:

@@ -13,6 +13,7 @@ import pytest
 
 from servers.cli.arguments import KINDS
 from tests.documents.snippets import asked, run_python, run_shell, served
+from tests.servers.cli.serving import Serving
 from tests.support.installed_package import install
 from tests.support.markdown import block, commands, text_of
 
@@ -115,6 +116,30 @@ def test_the_tutorials_endpoint_answers(tmp_path: Path) -> None:
             (command,) = commands(ENDPOINT, containing)
             expected = block(ENDPOINT, "console", containing).split("\n", 1)[1]
             assert asked(command, server).strip() == expected.strip()
+
+
+@needs_curl
+def test_the_tutorials_functions_answer_their_paths(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        ENDPOINT,
+        countdown__py=("python", '@endpoint("/v3/countdown")'),
+        shop__py=("python", '@endpoint("/shops/{name}/orders")'),
+    )
+    (tmp_path / "config.json").write_text('{"python_path": ["countdown.py", "shop.py"]}')
+    (command,) = commands(ENDPOINT, "serve countdown.py")
+    with served(command, tmp_path) as server:
+        check_answer("countdown?start=2", server)
+    with served("graphrt serve config.json", tmp_path) as server:
+        for containing in ("countdown?start=2", "express=1", '"count": "two"', "/v3/beats"):
+            check_answer(containing, server)
+
+
+def check_answer(containing: str, server: Serving) -> None:
+    """Check that a command of the tutorial gets what stands below it."""
+    (command,) = commands(ENDPOINT, containing)
+    expected = block(ENDPOINT, "console", containing).split("\n", 1)[1]
+    assert asked(command, server).rstrip() == expected.rstrip()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ paths, for the options of ``graphrt serve --task``, and for their OpenAPI docume
 by name.
 """
 
+from calculators.kit.tasks.author_endpoint import AuthorEndpoint, is_servers
 from calculators.kit.tasks.endpoint import (
     PREFIXES,
     ErrorForm,
@@ -35,6 +36,7 @@ from calculators.kit.tasks.task import ModelToServe, Task, TaskError
 __all__ = [
     "ENTRY_POINT_GROUP",
     "PREFIXES",
+    "AuthorEndpoint",
     "ErrorForm",
     "ModelToServe",
     "StreamForm",
@@ -48,6 +50,7 @@ __all__ = [
     "failed_tasks",
     "find_task",
     "installed_tasks",
+    "is_servers",
     "operation_of",
     "register",
     "settings_of_tasks",

@@ -65,6 +65,7 @@ class Operation:
         errors: further statuses of errors, besides the ones that every request can get.
         parameters: names of the document's parameters: headers such as ``Timeout``, and ``Model``
             for the query of an endpoint with GET; parameters of paths are added.
+        own_parameters: OpenAPI's parameter objects of this operation alone.
         body: OpenAPI's media type objects by media type; None: no body.
         answers: successful answers by status.
     """
@@ -79,6 +80,7 @@ class Operation:
     runs_graph: bool = False
     errors: frozenset[int] = frozenset()
     parameters: tuple[str, ...] = ()
+    own_parameters: tuple[Mapping[str, Any], ...] = ()
     body: Mapping[str, MediaType] | None = None
     body_is_required: bool = True
     answers: Mapping[int, OperationAnswer] = field(default_factory=dict)

@@ -284,8 +284,6 @@ _HEX: Final = {
     "U": re.compile(r"U([0-9A-Fa-f]{8})"),
 }
 _COUNT: Final = re.compile(r"\{(\d+)(,?)(\d*)\}")
-#: PCRE and Python read it as a count from 0, ECMA 262 as letters or as an error.
-_COUNT_TO: Final = re.compile(r"\{,\d+\}")
 _NAMED_GROUP: Final = re.compile(r"\?P?<[A-Za-z_]\w*>")
 _PROPERTY: Final = re.compile(r"[pP](?:\{([\w=]{1,64})\}|([A-Z]))")
 #: Where an escape is a place, not a letter.
@@ -294,8 +292,10 @@ _BOUNDARIES: Final[dict[str, Literal["^", "$", "b", "B"]]] = {
 }  # fmt: skip
 _NOT_THERE: Final = {
     "k": "back references are",
-    # Of Perl, Python and Java.
-    **{letter: f"\\{letter} is" for letter in "aeEGhHKNQRX"},
+    "K": "\\K is",
+    "G": "\\G is",
+    "R": "\\R is",
+    "X": "\\X is",
 }
 _LOOK: Final = re.compile(r"\(\?<?[=!]")
 
@@ -466,17 +466,13 @@ class _RegexReader:
             node = self._counted(node)
         else:
             return node
-        # Which of several ways it matches does not matter.
-        if not self._take("?") and self._take("+"):
-            raise self._error("possessive repetitions are not supported", start, unsupported=True)
+        self._take("?")  # which of several ways it matches does not matter
         if self._at < len(self._text) and self._text[self._at] in "*+?{":
             raise self._error("a repetition of a repetition", start)
         return node
 
     def _counted(self, node: Node) -> Node:
         found = _COUNT.match(self._text, self._at)
-        if found is None and _COUNT_TO.match(self._text, self._at):
-            raise self._error("a count without its least is not supported", unsupported=True)
         if found is None:
             raise self._error("a brace that repeats nothing")
         if max(len(found[1]), len(found[3])) > 7:

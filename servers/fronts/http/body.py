@@ -339,6 +339,12 @@ async def _next_piece(
                 raise
 
 
+def has_json(request: web.BaseRequest) -> bool:
+    """Return whether the body of a request is JSON, by its Content-Type."""
+    content_type = request.headers.get("Content-Type", "")
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
 def check_encoding(request: web.BaseRequest) -> None:
     """Refuse a compressed body.
 

@@ -19,7 +19,7 @@ from calculators.kit.requests.request_record import RequestRecord, note_error, n
 from calculators.kit.tasks import ErrorForm, StreamForm, TaskEndpoint, declared_path
 from calculators.kit.tasks.operation import MAX_TIMEOUT
 from graph_runtime import Code, UnavailableError
-from servers.contract.data_plane import Disconnection
+from servers.contract.data_plane import Disconnection, ServedEndpoint
 from servers.contract.failure import forget_frames
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_streams import (
@@ -67,6 +67,7 @@ class Exchange:
     Attributes:
         headers: headers of every answer to this request.
         endpoint: the task's endpoint at its path; None if no task has one there.
+        served: the endpoints of authors at its path.
         error_form: the form of errors that its client expects.
         record: its record; calculators add warnings for the client to it.
         hold: its body's share of the memory for bodies.
@@ -91,6 +92,7 @@ class Exchange:
         "request",
         "request_id",
         "route",
+        "served",
         "stream",
         "task",
     )
@@ -104,8 +106,10 @@ class Exchange:
         hold: BodyHold,
         endpoint: TaskEndpoint | None,
         error_form: ErrorForm,
+        served: Sequence[ServedEndpoint] = (),
     ) -> None:
         self.request = request
+        self.served = served
         self.record = record
         self.request_id = request_id = record.request_id
         self.connection = connection

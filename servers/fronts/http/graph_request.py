@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
@@ -35,7 +35,7 @@ from graph_runtime import Code, FamilySettings, GraphError
 from servers.access import KEY_HEADERS
 from servers.contract.data_plane import DataPlane, Method
 from servers.fronts.http.answer_streams import AnswerStream, SentResponse, with_warnings
-from servers.fronts.http.body import read_json
+from servers.fronts.http.body import check_encoding, has_json, read_bytes, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import (
@@ -59,6 +59,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}
+#: The beginnings of server-sent events; a comment begins with a colon.
+_FIELDS_OF_EVENTS: Final = ("data:", "event:", "id:", "retry:", ":")
+_STREAMS: Final[dict[type, tuple[Any, ...]]] = {
+    str: _FIELDS_OF_EVENTS,
+    bytes: tuple(each.encode() for each in _FIELDS_OF_EVENTS),
+}
+_EVENT_CHARS: Final = max(map(len, _FIELDS_OF_EVENTS))
 #: The first character of a packet that may be JSON.
 _OBJECT = ("{", b"{")
 
@@ -71,6 +78,8 @@ class GraphAnswer(Struct, eq=False):
             events. Else the first one is JSON.
         events_of: makes the events of a first packet that is JSON; raises `ValueError` if it is
             none.
+        finds_events: a first packet that is made of events begins a stream; else only the request
+            does.
         has_begun: there was a packet.
         further: the number of packets after the first one of an answer that is whole.
         body: the first packet of an answer that is JSON.
@@ -81,6 +90,7 @@ class GraphAnswer(Struct, eq=False):
     form: ErrorForm
     stream: AnswerStream | None
     events_of: Callable[[str], str] | None = None
+    finds_events: bool = False
     has_begun: bool = False
     further: int = 0
     body: bytes | None = None
@@ -94,7 +104,8 @@ class GraphAnswer(Struct, eq=False):
         """
         if isinstance(packet, HttpAnswer):
             self._begin(packet)
-        elif self.stream is not None:
+        elif self.stream is not None or self._begin_events(packet):
+            assert self.stream is not None
             if not self.has_begun and self.events_of is not None and packet[:1] in _OBJECT:
                 packet = _as_events(packet, self.events_of)
             self.stream.emit(packet)
@@ -122,7 +133,7 @@ class GraphAnswer(Struct, eq=False):
             fields = {name: value for name, value in whole.headers.items() if name not in taken}
             fields["Content-Type"] = whole.content_type
             return await self._send_whole(fields, whole.body)
-        if self.stream is None or not self.stream.has_started:
+        if self.stream is None or not (self.has_begun or self.stream.has_started):
             raise RuntimeError("the graph gave no answer")
         self.stream.end()
         return SentResponse()
@@ -156,6 +167,15 @@ class GraphAnswer(Struct, eq=False):
             self.stream = self.exchange.begin_stream(self.form, answer.headers)
         assert self.stream is not None
         self.stream.emit(answer.body)
+
+    def _begin_events(self, packet: str | bytes) -> bool:
+        """Begin a stream if the first packet is made of events, which no JSON begins like."""
+        if self.has_begun or not self.finds_events:
+            return False
+        if not packet[:_EVENT_CHARS].startswith(_STREAMS.get(type(packet), ())):
+            return False
+        self.stream = self.exchange.begin_stream(self.form)
+        return True
 
     def _drop_stream(self) -> None:
         self.stream = self.exchange.stream = None
@@ -269,7 +289,11 @@ class GraphRequests:
         """
         endpoint = exchange.endpoint
         if endpoint is not None and endpoint.is_socket:
-            return await self._answer_socket(exchange, path, endpoint)
+            # It lasts as long as it is used; only the client's own limit counts.
+            limit_time(exchange, 0)
+            members = _query_members(exchange.request)
+            model = self._model_of(members, path, endpoint, exchange.request.method)
+            return await self._answer_socket(exchange, model)
         limit_time(exchange, self._settings.request_seconds)
         request = exchange.request
         body, value, form = b"", None, None
@@ -289,7 +313,6 @@ class GraphRequests:
             # The request names no graph, so there is none to answer at this path.
             raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
         model = self._model_of(members, path, endpoint, request.method)
-        exchange.record.model = model
         if TIMEOUT in members:
             limit_time_by(exchange, members[TIMEOUT])
         streams = may_stream(path) if endpoint is None else endpoint.streams
@@ -306,11 +329,62 @@ class GraphRequests:
                 stream_form = endpoint.stream_form(members)
             # Events may be long in coming: comments can go before them.
             stream = exchange.begin_stream(exchange.error_form, stream_form=stream_form)
-        answer = GraphAnswer(exchange, exchange.error_form, stream, events_of)
+        finds_events = endpoint is None and not streams
+        answer = GraphAnswer(exchange, exchange.error_form, stream, events_of, finds_events)
         method = Method.STREAM if is_stream else Method.UNARY
         # A parsed body is several times as large as the body: only the graph should hold it.
         left = [payload]
         del body, value, form, members, payload, stream
+        return await self._run(exchange, model, method, left, answer)
+
+    async def answer_at_own_path(self, exchange: Exchange) -> web.StreamResponse:
+        """Answer one request to an endpoint of an author, which one of ``exchange.served`` has.
+
+        Raises:
+            Exception: nothing has been sent; the answer is `http_error` of it.
+        """
+        request = exchange.request
+        method = "GET" if request.method == "HEAD" else request.method
+        served = next(each for each in exchange.served if method in each.endpoint.methods)
+        endpoint = served.endpoint
+        if endpoint.is_socket:
+            limit_time(exchange, 0)
+            return await self._answer_socket(exchange, served.model)
+        limit_time(exchange, self._settings.request_seconds)
+        body, value, form = b"", None, None
+        has_body = method not in ("GET", "DELETE") and (
+            request.body_exists or (endpoint.needs_body and not endpoint.takes_any)
+        )
+        is_json = has_body and has_json(request)
+        if method != "GET" and not is_json:
+            # A page of any site may send a form, or a request without a body, without asking first.
+            self._guard.check_page(request.headers)
+        if has_body and has_form(request) and (endpoint.takes_form or endpoint.takes_any):
+            form = await read_form(request, self._settings, exchange.hold)
+        elif has_body and endpoint.takes_any and not is_json:
+            check_encoding(request)
+            most = self._settings.max_upload_bytes
+            body = await read_bytes(request, self._settings, most, exchange.hold)
+        elif has_body and (endpoint.takes_json or endpoint.takes_any):
+            types = f"application/json or {FORM}" if endpoint.takes_form else JSON
+            body, value = await read_json(request, self._settings, exchange.hold, types=types)
+        elif has_body and endpoint.takes_form:
+            raise HttpError(415, f"the body must have the Content-Type {FORM}")
+        answer = GraphAnswer(exchange, exchange.error_form, None)
+        left = [self._payload(exchange, body, value, form)]
+        del body, value, form
+        return await self._run(exchange, served.model, Method.UNARY, left, answer)
+
+    async def _run(
+        self,
+        exchange: Exchange,
+        model: str,
+        method: Method,
+        left: list[HttpPayload],
+        answer: GraphAnswer,
+    ) -> web.StreamResponse:
+        """Run the graph of a model. ``left``: the payload, which is taken out of the list."""
+        exchange.record.model = model
         try:
             try:
                 servable = await self._data_plane.resolve(model, method)
@@ -324,13 +398,8 @@ class GraphRequests:
             return SentResponse()
         return await answer.end()
 
-    async def _answer_socket(
-        self, exchange: Exchange, path: str, endpoint: TaskEndpoint
-    ) -> web.StreamResponse:
-        # It lasts as long as it is used; only the client's own limit counts.
-        limit_time(exchange, 0)
+    async def _answer_socket(self, exchange: Exchange, model: str) -> web.StreamResponse:
         request = exchange.request
-        model = self._model_of(_query_members(request), path, endpoint, request.method)
         exchange.record.model = model
         if request.method != "GET" or not wants_socket(request):
             headers = {"Upgrade": "websocket", "Connection": "Upgrade"}

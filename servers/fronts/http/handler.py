@@ -21,11 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from calculators.kit.requests.request_record import note_reason
-from calculators.kit.tasks import ErrorForm, endpoint_at, find_task
+from calculators.kit.tasks import ErrorForm, endpoint_at, find_task, is_servers
 from calculators.tensors.inference import quoted
 from servers import NAME, version
 from servers.access import KEY_HEADERS, Access
-from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError
+from servers.contract.data_plane import (
+    DataPlane,
+    ModelDescription,
+    ReloadError,
+    ServedEndpoint,
+)
 from servers.contract.failure import clean, forget_frames
 from servers.fronts.body_room import BodyHold, BodyRoom
 from servers.fronts.http.answer_streams import with_warnings
@@ -62,6 +67,7 @@ from servers.fronts.http.routes import (
     VIEWS,
     Endpoint,
     Route,
+    author_route,
     error_form,
     find_route,
     is_shared,
@@ -153,7 +159,7 @@ class Handler:
             from servers.fronts.http.batch_requests import BatchRequests
 
             self._batches = BatchRequests(batches, settings, self._guard)
-        self._document = PublishedDocument(document)
+        self._document = PublishedDocument(document, data_plane.endpoints)
         self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
         self.is_draining = False
@@ -172,8 +178,9 @@ class Handler:
         form = error_form(path) if endpoint is None else endpoint.error_form
         if form is ErrorForm.OPENAI and is_shared(path):
             form = _form_of(request.headers)
+        served = self._of_authors(path) if endpoint is None else ()
         hold = BodyHold(self._room, request.content_length or 0)
-        exchange = Exchange(request, connection, record, task, hold, endpoint, form)
+        exchange = Exchange(request, connection, record, task, hold, endpoint, form, served)
         if form is ErrorForm.ANTHROPIC:
             exchange.headers["Request-Id"] = request_id  # the name that Anthropic's clients read
         sent = connection.head_bytes - connection.sent_bytes
@@ -223,6 +230,9 @@ class Handler:
         # A page that is switched off answers as if there were none.
         if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
             route = None
+        if exchange.served:
+            methods = (method for each in exchange.served for method in each.endpoint.methods)
+            route = author_route(methods)
         exchange.route = route
         if route is None:
             raise HttpError(404, nothing_at(path))
@@ -233,7 +243,8 @@ class Handler:
         if request.method not in route.methods:
             is_googles = route.endpoint is Endpoint.MODEL and request.method == "POST"
             is_googles = is_googles and exchange.error_form is ErrorForm.GOOGLE
-            if is_googles or (route.endpoint is Endpoint.GRAPH and exchange.endpoint is None):
+            is_graphs = route.endpoint is Endpoint.GRAPH
+            if is_googles or (is_graphs and not (exchange.endpoint or exchange.served)):
                 raise HttpError(404, nothing_at(path))
             raise HttpError(
                 405,
@@ -242,6 +253,8 @@ class Handler:
             )
         if route.endpoint is Endpoint.GRAPH:
             _note_client(exchange, access)
+            if exchange.served:
+                return await self._graphs.answer_at_own_path(exchange)
             return await self._graphs.answer(exchange, path)
         if self._batches is not None and route.endpoint in OF_BATCHES:
             _note_client(exchange, access)
@@ -261,6 +274,13 @@ class Handler:
         if route.methods == POST:
             return await self._kserve.answer(exchange, route)
         return await self._look_up(exchange, route)
+
+    def _of_authors(self, path: str) -> tuple[ServedEndpoint, ...]:
+        """Return the endpoints of authors at a path that is not the server's own or a task's."""
+        endpoints = self._data_plane.endpoints()
+        if not endpoints or is_servers(path):
+            return ()
+        return tuple(each for each in endpoints if each.endpoint.match(path) is not None)
 
     def _options(self, exchange: Exchange, route: Route) -> web.Response:
         methods = (*route.methods, "OPTIONS")

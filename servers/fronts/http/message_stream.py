@@ -261,7 +261,7 @@ class _Socket(web.WebSocketResponse):
 
 
 class MessageStream:
-    """A WebSocket, which is accepted with the first message of the graph.
+    """A WebSocket, accepted when the graph sends its first message or asks for the client's.
 
     So an error before that has a status, as for every request.
     """
@@ -347,6 +347,10 @@ class MessageStream:
         Raises:
             RequestError: DEADLINE_EXCEEDED, the client sends nothing for too long.
         """
+        if not self._has_begun:
+            # A graph that waits for its client has accepted it.
+            self._has_begun = True
+            self._has_unsent.set()
         await self._is_accepted.wait()
         arrivals = self._arrivals
         assert arrivals is not None

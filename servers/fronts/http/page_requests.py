@@ -18,7 +18,7 @@ import asyncio
 import gzip
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
@@ -26,7 +26,8 @@ import msgspec
 from aiohttp import web
 
 from calculators.kit.requests.fields import whole
-from calculators.kit.tasks import ErrorForm
+from calculators.kit.tasks import AuthorEndpoint, ErrorForm
+from servers.contract.data_plane import ServedEndpoint
 from servers.fronts.http.answer_streams import EventStream
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
@@ -39,16 +40,20 @@ from servers.page.scratch import Scratch
 from servers.page.scratch_messages import DraftCheck, DraftRun
 from servers.page.views import PageViews
 
-#: Makes the document as JSON; called in a thread.
-MakeDocument: TypeAlias = Callable[[], bytes]
+#: Makes the document as JSON, with these endpoints of authors; called in a thread.
+MakeDocument: TypeAlias = Callable[[Sequence[AuthorEndpoint]], bytes]
 
 
 class PublishedDocument:
     """Answers with the document, or with 304 to a client that has it."""
 
-    def __init__(self, make: MakeDocument | None) -> None:
-        """``make``: None if there is no document."""
+    def __init__(
+        self, make: MakeDocument | None, endpoints: Callable[[], Sequence[ServedEndpoint]]
+    ) -> None:
+        """``make``: None if there is no document. ``endpoints``: of authors, which may change."""
         self._make = make
+        self._endpoints = endpoints
+        self._described: Sequence[ServedEndpoint] = ()
         self._making = asyncio.Lock()
         self._content = b""
         self._tag = ""
@@ -62,8 +67,11 @@ class PublishedDocument:
         if self._make is None:
             raise HttpError(404, "this server has no OpenAPI document")
         async with self._making:
-            if not self._content:
-                self._content = await asyncio.to_thread(self._make)
+            endpoints = self._endpoints()
+            if not self._content or endpoints != self._described:
+                self._described = endpoints
+                described = [each.endpoint for each in endpoints]
+                self._content = await asyncio.to_thread(self._make, described)
                 self._tag = hashlib.sha256(self._content).hexdigest()[:32]
         headers = {
             **exchange.headers,

@@ -5,6 +5,7 @@ Installed tasks define the endpoints of graphs; a graph may answer other paths t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, lru_cache
@@ -307,6 +308,14 @@ def is_shared(path: str) -> bool:
     """Return True if clients of any API may request this path, as one that no task answers."""
     route = find_route(path)
     return route is None or route.endpoint in (Endpoint.MODELS, Endpoint.MODEL, Endpoint.GRAPH)
+
+
+def author_route(methods: Iterable[str]) -> Route:
+    """Return the route of a path that endpoints of authors with these methods answer."""
+    taken = dict.fromkeys(methods)
+    if "GET" in taken:
+        taken["HEAD"] = None
+    return Route(Endpoint.GRAPH, tuple(taken))
 
 
 def _task_route(endpoint: TaskEndpoint) -> Route:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from calculators.kit.requests.schema import (
@@ -23,6 +23,7 @@ from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import (
     REQUEST_ID,
     TIMEOUT,
+    Operation,
     OperationAnswer,
     Reference,
     header_ref,
@@ -295,7 +296,10 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def parameter_refs(path: str, headers: tuple[str, ...]) -> list[Reference]:
-    """Return the parameters of an operation: the ones in its path, and headers."""
-    names = [*_IN_PATH.findall(path), *headers, "RequestId"]
-    return [{"$ref": f"#/components/parameters/{name}"} for name in names]
+def parameters_of(operation: Operation, path: str) -> list[Mapping[str, Any]]:
+    """Return the parameters of an operation: the ones in its path, its own, and headers."""
+    own = {each["name"] for each in operation.own_parameters}
+    in_path = [name for name in _IN_PATH.findall(path) if name not in own]
+    names = [*in_path, *operation.parameters, "RequestId"]
+    refs = ({"$ref": f"#/components/parameters/{name}"} for name in names)
+    return [*operation.own_parameters, *refs]

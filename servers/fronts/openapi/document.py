@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -34,7 +34,6 @@ from calculators.kit.tasks.operation import (
     MediaType,
     Operation,
     OperationAnswer,
-    Reference,
     TaskDescription,
     answer,
     events,
@@ -56,7 +55,7 @@ from servers.fronts.openapi.components import (
     PARAMETERS,
     error_answers,
     error_ref,
-    parameter_refs,
+    parameters_of,
 )
 from servers.fronts.openapi.server_operations import (
     SERVER_SCHEMAS,
@@ -375,7 +374,7 @@ class OperationObject(TypedDict):
     tags: list[str]
     summary: str
     description: NotRequired[str]
-    parameters: list[Reference]
+    parameters: list[Mapping[str, Any]]
     requestBody: NotRequired[RequestBody]
     responses: dict[str, Any]
     security: NotRequired[list[dict[str, list[str]]]]
@@ -399,7 +398,7 @@ def operation_object(operation: Operation, suffix: str, path: str) -> OperationO
         "operationId": operation.id + suffix,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "parameters": parameter_refs(path, operation.parameters),
+        "parameters": parameters_of(operation, path),
         "responses": {
             **{
                 str(status): _with_warning(answer) if operation.runs_graph else answer
@@ -546,22 +545,33 @@ path; other methods get 405 with `Allow`. Objects may get more members in later 
 
 
 def openapi_document(
-    settings: HttpSettings, model: str = "demo", *, has_batches: bool = False
+    settings: HttpSettings,
+    model: str = "demo",
+    *,
+    has_batches: bool = False,
+    of_authors: Sequence[TaskDescription] = (),
 ) -> bytes:
     """Return the document of a front with these settings, as JSON.
 
     Args:
         model: a language model for its examples.
         has_batches: files and batches are served.
+        of_authors: the descriptions of authors' endpoints.
     """
-    document = describe(settings, model, has_batches=has_batches)
+    document = describe(settings, model, has_batches=has_batches, of_authors=of_authors)
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def describe(settings: HttpSettings, model: str, *, has_batches: bool = False) -> OpenApiDocument:
+def describe(
+    settings: HttpSettings,
+    model: str,
+    *,
+    has_batches: bool = False,
+    of_authors: Sequence[TaskDescription] = (),
+) -> OpenApiDocument:
     """Return the document as an object."""
     keys = Keys(settings.access)
-    tasks = list(_descriptions(model))
+    tasks = [*of_authors, *_descriptions(model)]
     operations = [
         *(each for task in tasks for each in task.operations),
         *graph_operations(),

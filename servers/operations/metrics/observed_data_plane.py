@@ -24,6 +24,7 @@ from servers.contract.data_plane import (
     Method,
     ModelDescription,
     ModelMetadata,
+    ServedEndpoint,
     TensorMetadata,
 )
 from servers.operations.metrics.families import Gauge
@@ -325,6 +326,9 @@ class ObservedDataPlane:
 
     async def inputs_of(self, model: str, version: str = "") -> Sequence[TensorMetadata]:
         return await self._plane.inputs_of(model, version)
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        return self._plane.endpoints()
 
     def models(self) -> Sequence[ModelDescription]:
         return self._plane.models()

@@ -28,6 +28,7 @@ from servers.contract.data_plane import (
     ModelDescription,
     ModelMetadata,
     ReloadError,
+    ServedEndpoint,
     TensorMetadata,
 )
 from servers.operations.metrics.exposition import MergedText, MetricsText
@@ -81,6 +82,10 @@ class SharedDataPlane:
     def models(self) -> Sequence[ModelDescription]:
         """See `DataPlane.models`."""
         return self.own.models()
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        """See `DataPlane.endpoints`."""
+        return self.own.endpoints()
 
     async def resolve(self, model: str, method: Method, version: str = "") -> LoadedServable:
         """See `DataPlane.resolve`."""

@@ -10,7 +10,12 @@ from functools import partial
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import NotFoundError
-from servers.contract.data_plane import LoadedServable, Method, ModelDescription
+from servers.contract.data_plane import (
+    LoadedServable,
+    Method,
+    ModelDescription,
+    ServedEndpoint,
+)
 from tests.servers.fronts.http.fake_models import FakeModels, FakeServable, refuse
 
 Emit = Callable[[ResponsePacket], object]
@@ -34,6 +39,9 @@ class FakeDataPlane(FakeModels):
         self.is_ready = True
         self.payloads: list[HttpPayload] = []
         self.begun_twice = asyncio.Event()
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        return ()
 
     def models(self) -> Sequence[ModelDescription]:
         return self.described

@@ -16,6 +16,7 @@ from servers.contract.data_plane import (
     Method,
     ModelDescription,
     ModelMetadata,
+    ServedEndpoint,
     TensorMetadata,
 )
 
@@ -81,6 +82,9 @@ class FakeDataPlane:
         self.begun = asyncio.Event()
         self.ended = asyncio.Event()
         self.cancelled = 0
+
+    def endpoints(self) -> Sequence[ServedEndpoint]:
+        return ()
 
     def models(self) -> Sequence[ModelDescription]:
         return [ModelDescription(name, 1_700_000_000) for name in self.behaviours]
