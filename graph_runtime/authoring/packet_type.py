@@ -2,8 +2,10 @@
 
 The kinds are MediaPipe's (``framework/packet_type.h``): exactly one type, any type, one of several,
 the same as another port, or none. Types are Python types; the scalar ones are named in messages as
-MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As in MediaPipe, types
-are not converted: a ``float`` stream refuses a ``bool`` or ``int`` packet.
+MediaPipe names them (``str`` is "string", ``list[int]`` is "vector<int>"). As in MediaPipe, values
+are not converted. Otherwise types mean what they mean to Python's type checkers: an ``int`` will do
+for a ``float`` (PEP 484), though a ``bool`` will not; a ``TypedDict`` takes a ``dict``, of which
+nothing inside is checked; a ``Protocol`` takes what has its members; a ``Literal`` its values.
 
 A class may stand for others, which its attribute ``stands_for`` names: a port that takes its
 instances takes theirs too. So a list of landmarks may be an array in one branch of a graph and
@@ -14,7 +16,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from typing import Any, TypeVar, Union, get_args, get_origin
+from functools import cache
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, is_typeddict
 
 from graph_runtime.errors import Code, PacketTypeError
 from graph_runtime.packet import EMPTY
@@ -58,13 +61,63 @@ def _stood_for(spec: Any) -> tuple[type, ...]:
     return found
 
 
+#: The numbers that are as good as others, by PEP 484. A bool is an int in Python, not in a graph.
+_NUMBERS: dict[Any, tuple[type, ...]] = {
+    int: (int,),
+    float: (float, int),
+    complex: (complex, float, int),
+}
+
+
+def _is_protocol(spec: Any) -> bool:
+    return isinstance(spec, type) and bool(getattr(spec, "_is_protocol", False))
+
+
+@cache
+def _members(protocol: type) -> frozenset[str]:
+    """Return the names that an object has to have, without those of ``Protocol`` itself."""
+    found: set[str] = set()
+    for each in protocol.__mro__:
+        if _is_protocol(each) and each is not Protocol:
+            found |= {*vars(each), *vars(each).get("__annotations__", ())}
+    return frozenset(found - _OF_EVERY_PROTOCOL)
+
+
+class _Empty(Protocol):
+    pass
+
+
+_OF_EVERY_PROTOCOL = frozenset(
+    {*vars(_Empty), *vars(Protocol), "__annotations__", "__non_callable_proto_members__"}
+    | {"__orig_bases__", "__annotate_func__", "__annotations_cache__", "__type_params__"}
+    | {
+        "__static_attributes__",
+        "__firstlineno__",
+        "__protocol_attrs__",
+        "__conditional_annotations__",
+    }
+)
+
+
+def _is_instance(value: Any, kind: type) -> bool:
+    if is_typeddict(kind):
+        return isinstance(value, dict)
+    if _is_protocol(kind):
+        return all(hasattr(value, name) for name in _members(kind))
+    return isinstance(value, kind)
+
+
 def _accepts(spec: Any, value: Any) -> bool:
     origin: Any = get_origin(spec)
     if origin is None:
-        if spec is int:  # bool is an int in Python, not in a graph
-            return isinstance(value, int) and not isinstance(value, bool)
-        return not isinstance(spec, type) or isinstance(value, (spec, *_stood_for(spec)))
-    if not isinstance(origin, type) or not isinstance(value, origin):
+        if spec in _NUMBERS:
+            return isinstance(value, _NUMBERS[spec]) and not isinstance(value, bool)
+        if not isinstance(spec, type) or _is_instance(value, spec):
+            return True
+        return isinstance(value, _stood_for(spec))
+    if origin is Literal:
+        return value in get_args(spec)
+    if not isinstance(origin, type) or not _is_instance(value, origin):
         return not isinstance(origin, type)
     args = get_args(spec)
     if isinstance(value, list) and value and args:
@@ -79,14 +132,44 @@ def _assignable(source: Any, target: Any) -> bool:
         return True
     if bool in (source, target):
         return False
+    if Literal in (get_origin(source), get_origin(target)):
+        return _is_literal_of(source, target) or _is_literal_of(target, source)
     a, b = get_origin(source) or source, get_origin(target) or target
     if not (isinstance(a, type) and isinstance(b, type)):
         return False
     inner, wanted = get_args(source), get_args(target)
     if inner and wanted:
-        return issubclass(a, b) and _agree(inner, wanted)
+        return _is_subclass(a, b) and _agree(inner, wanted)
     # ``list`` may hold what ``list[int]`` says, and ``np.ndarray`` what ``NDArray[...]`` says.
-    return issubclass(a, b)
+    return _is_subclass(a, b)
+
+
+def _is_literal_of(literal: Any, spec: Any) -> bool:
+    """Return True if a value of the literal could be of the other type."""
+    return get_origin(literal) is Literal and any(
+        _accepts(spec, each) for each in get_args(literal)
+    )
+
+
+def _is_subclass(source: type, target: type) -> bool:
+    if target in _NUMBERS:
+        return issubclass(source, _NUMBERS[target])
+    if is_typeddict(target):
+        # A plain dict may be one.
+        return source is dict or (
+            is_typeddict(source)
+            and getattr(target, "__required_keys__") <= source.__annotations__.keys()  # noqa: B009
+        )
+    if is_typeddict(source):
+        return _is_subclass(dict, target)
+    if _is_protocol(target):
+        # Attributes may be set by `__init__`, so only methods can be missed in a class.
+        return target in source.__mro__ or all(
+            hasattr(source, name)
+            for name in _members(target)
+            if callable(getattr(target, name, None))
+        )
+    return issubclass(source, target)
 
 
 def _agree(inner: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional, Union
+from typing import (
+    Any,
+    Literal,
+    Optional,
+    Protocol,
+    SupportsAbs,
+    SupportsIndex,
+    TypedDict,
+    Union,
+)
 
 import numpy as np
 import pytest
@@ -21,6 +30,39 @@ class Dog(Animal):
     pass
 
 
+class Reading(TypedDict, total=False):
+    at: int
+    value: float
+
+
+class Named(TypedDict):
+    name: str
+
+
+class NamedReading(Named, Reading):
+    pass
+
+
+class HasArea(Protocol):
+    def area(self) -> float: ...
+
+
+class HasSide(Protocol):
+    side: float
+
+
+class Sized(Protocol):
+    def __len__(self) -> int: ...
+
+
+class Square:
+    def __init__(self, side: float) -> None:
+        self.side = side
+
+    def area(self) -> float:
+        return self.side**2
+
+
 def exactly(spec: Any) -> PacketType:
     return PacketType().set(spec)
 
@@ -30,7 +72,16 @@ def exactly(spec: Any) -> PacketType:
     [
         (int, [0, -5], [True, 1.0, "1", None]),
         (bool, [True], [1, 0, None]),
-        (float, [1.0], [1, True]),
+        (float, [1.0, 1], [True, "1", 1j]),
+        (complex, [1j, 1.0, 1], [True, "1"]),
+        (list[float], [[1.0], [1], []], [[True], ["x"]]),
+        (Reading, [{"at": 1, "value": 2.5}, {}], [[], "x"]),
+        (list[Reading], [[{"at": 1}], []], [["x"]]),
+        (HasArea, [Square(2.0), Square], [Dog(), 1]),
+        (HasSide, [Square(2.0)], [Dog(), Square]),
+        (SupportsIndex, [1, True], ["x"]),
+        (SupportsAbs[float], [1.0], ["x"]),
+        (Literal["a", "b"], ["a"], ["c", 1]),
         (str, ["", "x"], [b"x"]),
         (bytes, [b""], ["x"]),
         (list, [[], [1], ["x"]], [(), {}]),
@@ -88,7 +139,29 @@ def test_empty_packets_are_no_values() -> None:
     ("produced", "consumed", "fits"),
     [
         (int, int, True),
-        (int, float, False),
+        (int, float, True),
+        (float, int, False),
+        (bool, float, False),
+        (list[int], list[float], True),
+        (Reading, Reading, True),
+        (NamedReading, Named, True),
+        (Reading, Named, False),
+        (Reading, dict, True),
+        (dict, Reading, True),
+        (Reading, list, False),
+        (Reading, Sized, True),
+        (Reading, HasArea, False),
+        (int, Reading, False),
+        (Square, HasArea, True),
+        (Square, HasSide, True),
+        (Dog, HasArea, False),
+        (HasArea, HasArea, True),
+        (HasArea, Square, False),
+        (int, SupportsIndex, True),
+        (Literal["a"], str, True),
+        (str, Literal["a"], True),
+        (Literal["a"], Literal["a", "b"], True),
+        (Literal["a"], int, False),
         (bool, int, False),
         (Dog, Animal, True),
         (Animal, Dog, False),

@@ -77,7 +77,7 @@ FITTING = [
     (list[Dog], list),
 ]
 UNFIT = [
-    (int, float, "float", "int"),
+    (float, int, "int", "float"),
     (bool, int, "int", "bool"),
     (Animal, Dog, "Dog", "Animal"),
     (list[int], list[str], "vector<string>", "vector<int>"),
