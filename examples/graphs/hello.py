@@ -1,6 +1,6 @@
 """The calculator of hello.pbtxt: a function is enough."""
 
-from graph_runtime import calculator
+from graphrt import calculator
 
 
 @calculator("Greet")

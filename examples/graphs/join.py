@@ -1,6 +1,6 @@
 """The calculator of join.pbtxt, as a class with typed ports."""
 
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 
 @calculator

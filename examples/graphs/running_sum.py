@@ -1,6 +1,6 @@
 """The calculator of running_sum.pbtxt. It keeps no state: the back edge carries it."""
 
-from graph_runtime import calculator
+from graphrt import calculator
 
 
 @calculator("AddToTotal")

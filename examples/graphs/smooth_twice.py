@@ -1,6 +1,6 @@
 """The calculator that the subgraph of smooth_twice.pbtxt uses."""
 
-from graph_runtime import calculator
+from graphrt import calculator
 
 
 @calculator("MeanOfTwo")

@@ -1,6 +1,6 @@
 """The calculators of switch.pbtxt: all nodes of a switch have the same ports."""
 
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 
 class Speaker(Calculator):

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 
 @calculator

@@ -41,7 +41,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "serve and ask": ("serve", "chat", "batch", "bench"),
         "models": ("pull", "list", "rm", "configure", "tune", "index"),
         "graphs and calculators": (
-            *("init", "examples", "validate", "run", "describe", "calculators", "convert"),
+            *("init", "new", "examples", "validate", "run", "describe", "calculators", "convert"),
         ),
         "configs": ("add-to-config", "remove-from-config", "config-schema"),
         "what a model reads and writes": ("render-prompt", "detect", "parse-output"),
@@ -82,6 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_detect(commands)
     _add_parse_output(commands)
     _add_init(commands)
+    _add_new(commands)
     _add_examples(commands)
     _add_serve(commands)
     _add_batch(commands)
@@ -330,6 +331,22 @@ def _add_init(commands: argparse._SubParsersAction[CommandParser]) -> None:
     command.add_argument("--kind", choices=KINDS, default="calculator", help="default %(default)s")
     command.add_argument(
         "--name", metavar="NAME", help="of the project and of what it serves; default that of DIR"
+    )
+
+
+def _add_new(commands: argparse._SubParsersAction[CommandParser]) -> None:
+    command = add_command(
+        commands,
+        "new",
+        "write a calculator, its graph and its test",
+        "Files that exist are not overwritten. `graphrt init` makes a whole project.",
+    )
+    command.add_argument("kind", choices=["calculator"])
+    command.add_argument(
+        "name", metavar="NAME", help="of its class, also in a package: Scale, acme.Scale"
+    )
+    command.add_argument(
+        "directory", metavar="DIR", nargs="?", default="", help="default: the working directory"
     )
 
 

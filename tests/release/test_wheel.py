@@ -24,7 +24,7 @@ pytest.importorskip("hatchling", reason="hatchling is not installed: make setup"
 
 PACKAGES: Final = ("graphrt", "graphrt_base", "protos", "graph_runtime", "calculators", "servers")
 #: Folders and files of examples/ that the wheel has, and models.
-EXAMPLES: Final = ("agents", "config.json", "graphs", "models/README.md", "projects")
+EXAMPLES: Final = ("agents", "config.json", "graphs", "models/README.md", "new", "projects")
 MODELS: Final = (
     *("models/counter", "models/demo", "models/demo_draft", "models/docs_embedder"),
     *("models/docs_ranker", "models/guard", "models/shapes", "models/shapes_vlm"),

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Out, SideIn, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, SideIn, calculator
 
 
 @calculator("examples.WeightedSum")

@@ -1,7 +1,7 @@
 import re
 from collections.abc import AsyncIterator
 
-from calculators.language import GenerationRequest, Refusal, on_request, on_text
+from graphrt import GenerationRequest, Refusal, on_request, on_text
 
 
 @on_request

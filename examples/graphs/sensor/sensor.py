@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 #: Specific gas constant of dry air, in joule per kilogram and kelvin.
 GAS_CONSTANT: Final = 287.05

@@ -13,7 +13,7 @@ from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.speech.audio.sound import Sound
 from calculators.speech.audio.writing import FORMATS, SoundWriter
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 #: The system message. A voice cannot show lists, and a listener cannot skim.
 MANNER = "You answer aloud: in a few short sentences, without lists and without markup."

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
+from graphrt import Calculator, CalculatorContext, In, Options, Out, calculator, options
 from numpy.typing import NDArray
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graph_runtime import RunError
+from graphrt import RunError
 from graph_runtime.testing import CalculatorRunner
 from numpy.typing import NDArray
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 
 async def reply(text: str) -> AsyncIterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from graph_runtime import CalculatorGraph
+from graphrt import CalculatorGraph
 from graph_runtime.testing import Sink
 
 from chat_endpoint import answer

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
+from graphrt import Calculator, CalculatorContext, In, Options, Out, calculator, options
 
 #: Possessive, and only where no such character stands before it: the time that a search takes grows
 #: with the length of the text and not with its square, whatever a client sends.

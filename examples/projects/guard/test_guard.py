@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from calculators.kit.requests.http_payload import HttpPayload
-from graph_runtime import RunError
+from graphrt import RunError
 from graph_runtime.testing import CalculatorRunner
 
 from guard import Guard, GuardOptions

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from calculators.kit.requests.http_payload import RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
+from graphrt import Calculator, CalculatorContext, In, Options, Out, calculator, options
 from numpy.typing import NDArray
 
 #: Components of a vector.

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 from numpy.typing import NDArray
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from graph_runtime import Calculator, CalculatorContext, In, Out, calculator
+from graphrt import Calculator, CalculatorContext, In, Out, calculator
 
 
 @calculator("acme.Parrot")

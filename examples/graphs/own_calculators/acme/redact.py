@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from graph_runtime import Calculator, CalculatorContext, In, Options, Out, calculator, options
+from graphrt import Calculator, CalculatorContext, In, Options, Out, calculator, options
 
 
 @options("acme.RedactOptions")

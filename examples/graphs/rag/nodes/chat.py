@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, calculator, options
+from graphrt import Calculator, CalculatorContext, Code, In, Options, Out, calculator, options
 from passages import Passage
 
 #: Characters of a question that is searched for; the model sees all of it.

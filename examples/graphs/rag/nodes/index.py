@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graph_runtime import (
+from graphrt import (
     REGISTRY,
     Calculator,
     CalculatorContext,
