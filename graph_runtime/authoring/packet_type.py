@@ -75,7 +75,7 @@ def _is_protocol(spec: Any) -> bool:
 
 @cache
 def _members(protocol: type) -> frozenset[str]:
-    """Return the names that an object has to have, without those of ``Protocol`` itself."""
+    """Return the names that an object has to have, without what ``Protocol`` itself has."""
     found: set[str] = set()
     for each in protocol.__mro__:
         if _is_protocol(each) and each is not Protocol:
