@@ -83,12 +83,12 @@ def _members(protocol: type) -> frozenset[str]:
     return frozenset(found - _OF_EVERY_PROTOCOL)
 
 
-class _Empty(Protocol):
+class _Plain(Protocol):
     pass
 
 
 _OF_EVERY_PROTOCOL = frozenset(
-    {*vars(_Empty), *vars(Protocol), "__annotations__", "__non_callable_proto_members__"}
+    {*vars(_Plain), *vars(Protocol), "__annotations__", "__non_callable_proto_members__"}
     | {"__orig_bases__", "__annotate_func__", "__annotations_cache__", "__type_params__"}
     | {
         "__static_attributes__",
