@@ -113,11 +113,13 @@ class ResolvedSampling(Struct, frozen=True):
 
     Attributes:
         max_tokens: the limit of new tokens; None is the model's length.
+        length: the most tokens of prompt and answer together; None: unknown.
     """
 
     temperature: float
     top_p: float
     max_tokens: int | None = None
+    length: int | None = None
 
 
 class Verbose(Struct, frozen=True):

@@ -258,12 +258,14 @@ class Infill(NamedTuple):
         files: name and text of other files of the project.
         middle: the beginning of the missing text.
         is_cut: texts that are too long for the model are cut; otherwise the request is refused.
+        user: who types, by the client's own word; "" is the client itself.
     """
 
     suffix: str
     files: tuple[tuple[str, str], ...] = ()
     middle: str = ""
     is_cut: bool = False
+    user: str = ""
 
 
 class Api(StrEnum):
@@ -274,6 +276,12 @@ class Api(StrEnum):
     RESPONSES = "responses"
     MESSAGES = "messages"
     GENERATE_CONTENT = "generateContent"
+    LLAMA_CPP_COMPLETION = "completion"
+    INFILL = "infill"
+
+
+#: The APIs whose requests have prompts, and no messages.
+TEXT_APIS: Final = frozenset({Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL})
 
 
 class Source(Struct, frozen=True):
@@ -332,7 +340,8 @@ class GenerationRequest:
         shows_thinking: the answer of the chat and messages APIs shows the reasoning.
         echo: members that an answer of the responses API repeats, as JSON values, without those
             that depend on the model; of chats ``tools``, the ones that are not functions; of
-            Google's API ``array``: a stream is one array.
+            Google's API ``array``: a stream is one array; of llama.cpp's API ``n_predict`` and
+            ``response_fields``.
         id: of the answer.
         created: seconds since 1970.
         answer_model: the model's name in the answer; "" is ``model``.
@@ -433,7 +442,7 @@ class GenerationRequest:
                     f"prompts of a request has {named(wrong())} among token ids: "
                     f"{_MEANT['prompts']}"
                 )
-        if self.api is Api.COMPLETIONS and not self.prompts:
+        if self.api in TEXT_APIS and not self.prompts:
             raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
         for name, references in (("images", self.images), ("sounds", self.sounds)):
             for part in (each for reference in references for each in reference):
@@ -545,7 +554,7 @@ class GenerationRequest:
             raise AuthorMistake(
                 f'the argument of with_system {what}: request.with_system("Be polite.")'
             )
-        if self.api is Api.COMPLETIONS:
+        if self.api in TEXT_APIS:
             return replace(
                 self,
                 prompts=tuple(

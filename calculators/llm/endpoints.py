@@ -7,12 +7,11 @@ declaration import what they need when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, StreamForm, TaskEndpoint
+from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, StreamForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
@@ -24,102 +23,12 @@ from calculators.kit.tasks.operation import (
     media,
     paths_of,
 )
+from calculators.llm.endpoint import Counting, Generating, LlmEndpoint, events_of
+from calculators.llm.peer_endpoints import PEERS
 
 if TYPE_CHECKING:
-    from calculators.kit.requests.http_payload import RequestError
-    from calculators.kit.requests.members import Members
     from calculators.kit.requests.schema import Schema
-    from calculators.language.generation_request import Api
-    from calculators.llm.requests.checked_request import CheckedRequest
-    from calculators.llm.requests.model_defaults import ModelDefaults
-    from calculators.llm.requests.request_limits import RequestLimits
     from calculators.llm.servable import LlmServable
-
-_R = TypeVar("_R")
-_G = TypeVar("_G", bound="CheckedRequest")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handling(Generic[_R]):
-    """The code of one endpoint.
-
-    Attributes:
-        members: all members that bodies may have.
-        parse: returns the checked request of a parsed body; raises `RequestError`.
-    """
-
-    members: Members
-    parse: Callable[[object, RequestLimits, ModelDefaults], _R]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counting(Handling[_R]):
-    """An endpoint that answers without generating text.
-
-    Attributes:
-        answer: returns the body of the answer; raises `RequestError`.
-    """
-
-    answer: Callable[[LlmServable, _R], Awaitable[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generating(Handling[_G]):
-    """An endpoint that generates text.
-
-    Attributes:
-        api: its name among the APIs of language models.
-    """
-
-    api: Api
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LlmEndpoint(TaskEndpoint):
-    """The declaration of one endpoint.
-
-    Attributes:
-        handling: imports and returns the code; cached.
-        schemas: imports and returns the schemas that are the endpoint's own, by name.
-        id: of the operation in the OpenAPI document.
-        summary: of the operation.
-        request: the name of the schema of bodies, which `Handling.members` make.
-        response: the name of the schema of answers.
-        event: the name of the schema of events, if ``streams``.
-        examples: bodies of requests by name, without the model.
-        about: describes the answer.
-    """
-
-    handling: Callable[[], Counting[Any] | Generating[Any]]
-    schemas: Callable[[], Mapping[str, Schema]]
-    id: str
-    summary: str
-    request: str
-    response: str
-    event: str = ""
-    examples: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    about: str = "The answer: whole, or with `stream` in events."
-
-    def parse(self, body: object, limits: RequestLimits, defaults: ModelDefaults) -> Any:
-        """Return the checked request of a parsed body.
-
-        Raises:
-            RequestError: with the member that is wrong as ``param``. The text about an unknown
-                member names the endpoint that has it.
-        """
-        from calculators.kit.requests.http_payload import RequestError
-
-        try:
-            return self.handling().parse(body, limits, defaults)
-        except RequestError as error:
-            raise _with_hint(error, self) from None
-
-
-def _events_of(asked: Mapping[str, Any], answer: str, *, path: str) -> str:
-    from calculators.language.generation_request import Api
-    from calculators.llm.api.whole_answer import events_of_answer
-
-    return events_of_answer(Api(path[1:]), asked, answer)
 
 
 @cache
@@ -149,7 +58,7 @@ _HELLO: Final = [{"role": "user", "content": "Hello"}]
 CHAT_COMPLETIONS: Final = LlmEndpoint(
     path="/chat/completions",
     streams=True,
-    events_of=partial(_events_of, path="/chat/completions"),
+    events_of=partial(events_of, path="/chat/completions"),
     operation="chat",
     handling=_chat_completions,
     schemas=_chat_schemas,
@@ -189,7 +98,7 @@ def _completion_schemas() -> Mapping[str, Schema]:
 COMPLETIONS: Final = LlmEndpoint(
     path="/completions",
     streams=True,
-    events_of=partial(_events_of, path="/completions"),
+    events_of=partial(events_of, path="/completions"),
     operation="text_completion",
     handling=_completions,
     schemas=_completion_schemas,
@@ -230,7 +139,7 @@ def _responses_schemas() -> Mapping[str, Schema]:
 RESPONSES: Final = LlmEndpoint(
     path="/responses",
     streams=True,
-    events_of=partial(_events_of, path="/responses"),
+    events_of=partial(events_of, path="/responses"),
     operation="chat",
     handling=_responses,
     schemas=_responses_schemas,
@@ -270,8 +179,9 @@ def _messages_schemas() -> Mapping[str, Schema]:
 MESSAGES: Final = LlmEndpoint(
     path="/messages",
     streams=True,
-    events_of=partial(_events_of, path="/messages"),
+    events_of=partial(events_of, path="/messages"),
     error_form=ErrorForm.ANTHROPIC,
+    tag="Anthropic",
     operation="chat",
     handling=_messages,
     schemas=_messages_schemas,
@@ -315,6 +225,7 @@ def _count_tokens_schemas() -> Mapping[str, Schema]:
 COUNT_TOKENS: Final = LlmEndpoint(
     path="/messages/count_tokens",
     error_form=ErrorForm.ANTHROPIC,
+    tag="Anthropic",
     handling=_count_tokens,
     schemas=_count_tokens_schemas,
     id="countTokens",
@@ -360,6 +271,7 @@ GENERATE_CONTENT: Final = LlmEndpoint(
     path=f"{_GOOGLE}:generateContent",
     aliases=(f"/v1beta{_GOOGLE}:generateContent",),
     error_form=ErrorForm.GOOGLE,
+    tag="Google",
     operation="generate_content",
     handling=_generate_content,
     schemas=_google_schemas,
@@ -377,8 +289,9 @@ STREAM_GENERATE_CONTENT: Final = LlmEndpoint(
     always_streams=True,
     query=("alt",),
     stream_form=_google_form,
-    events_of=partial(_events_of, path="/generateContent"),
+    events_of=partial(events_of, path="/generateContent"),
     error_form=ErrorForm.GOOGLE,
+    tag="Google",
     operation="generate_content",
     handling=_generate_content,
     schemas=_google_schemas,
@@ -424,6 +337,7 @@ GOOGLE_COUNT_TOKENS: Final = LlmEndpoint(
     path=f"{_GOOGLE}:countTokens",
     aliases=(f"/v1beta{_GOOGLE}:countTokens",),
     error_form=ErrorForm.GOOGLE,
+    tag="Google",
     handling=_google_count,
     schemas=_google_count_schemas,
     id="countContentTokens",
@@ -490,6 +404,7 @@ ENDPOINTS: Final = (
     GENERATE_CONTENT,
     STREAM_GENERATE_CONTENT,
     GOOGLE_COUNT_TOKENS,
+    *PEERS,
 )
 
 _BY_PATH: Final = {path: endpoint for endpoint in ENDPOINTS for path in endpoint.paths()}
@@ -524,25 +439,10 @@ def endpoint_of(uri: str) -> LlmEndpoint:
         shown = path if len(path) <= 100 else "..." + path[-100:]
         raise RequestError(
             f'A language model does not answer "{shown}"; it answers '
-            f"{', '.join(PREFIXES[0] + each.path for each in ENDPOINTS)}, and as much under /v1",
+            f"{', '.join(each.paths()[0] for each in ENDPOINTS)}; /v3 may be /v1",
             code=Code.NOT_FOUND,
         )
     return endpoint
-
-
-def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
-    """Return an error that names the endpoint with an unknown member; other errors unchanged."""
-    from calculators.kit.requests.members import UNKNOWN, Standing, unknown
-    from calculators.llm.requests.checked_request import ELSEWHERE
-
-    if error.reason != UNKNOWN or error.param is None or error.param in ELSEWHERE:
-        return error
-    for other in ENDPOINTS:
-        member = other.handling().members.get(error.param)
-        if member is not None and member.standing is not Standing.REFUSED:
-            hint = f"{PREFIXES[0]}{other.path} has it, {PREFIXES[0]}{endpoint.path} does not"
-            return unknown(error.param, endpoint.handling().members, hint)
-    return error
 
 
 def describe(model: str) -> TaskDescription:
@@ -556,19 +456,13 @@ def describe(model: str) -> TaskDescription:
 
     schemas = dict(SHARED_SCHEMAS)
     for endpoint in ENDPOINTS:
-        body = body_schema(endpoint.handling().members)
-        # A member that the front reads.
-        body["properties"]["timeout"] = nullable(TIMEOUT)
-        schemas[endpoint.request] = body
+        if endpoint.request:
+            body = body_schema(endpoint.handling().members)
+            # A member that the front reads.
+            body["properties"]["timeout"] = nullable(TIMEOUT)
+            schemas[endpoint.request] = body
         schemas.update(endpoint.schemas())
     return TaskDescription(tuple(_operation(each, model) for each in ENDPOINTS), schemas)
-
-
-_TAGS: Final = {
-    ErrorForm.OPENAI: "OpenAI",
-    ErrorForm.ANTHROPIC: "Anthropic",
-    ErrorForm.GOOGLE: "Google",
-}
 
 
 def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
@@ -580,6 +474,10 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             event = one_of(ref(endpoint.event), ref("GoogleError"))
             content[JSON] = media(array(event))
             content[EVENTS] = events("An event; an error ends the stream.", event)
+        elif endpoint.error_form is ErrorForm.LLAMA_CPP:
+            event = one_of(ref(endpoint.event), ref("LlamaCppError"))
+            said = "An event; the last one of an answer has `stop: true`, or is an error."
+            content[EVENTS] = events(said, event)
         elif endpoint.error_form is ErrorForm.ANTHROPIC:
             event = one_of(ref(endpoint.event), ref("AnthropicError"))
             said = "An event; the last one is `message_stop`, or an error."
@@ -590,15 +488,21 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             content[EVENTS] = events(said, event, last="[DONE]")
     named = {} if endpoint.names_model else {"model": model}
     examples = {name: {**named, **body} for name, body in endpoint.examples.items()}
+    is_lookup = "POST" not in endpoint.methods
+    body = {JSON: media(ref(endpoint.request), **examples)} if endpoint.request else None
     return Operation(
-        method="post",
+        method="get" if is_lookup else "post",
         paths=paths_of(endpoint),
         id=endpoint.id,
-        tag=_TAGS[endpoint.error_form],
+        tag=endpoint.tag,
         summary=endpoint.summary,
         form=endpoint.error_form,
         runs_graph=True,
-        parameters=(*(("Alt",) if "alt" in endpoint.query else ()), "Timeout"),
-        body={JSON: media(ref(endpoint.request), **examples)},
+        parameters=(
+            *(("Alt",) if "alt" in endpoint.query else ()),
+            *(("Model",) if is_lookup else ()),
+            "Timeout",
+        ),
+        body=body,
         answers={200: answer(endpoint.about, content)},
     )

@@ -6,10 +6,11 @@ import time
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
-from calculators.kit.requests.http_payload import ClientConnection, HttpPayload, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
 from calculators.kit.requests.request_record import GenerationRecord, set_current_record
 from calculators.kit.tasks.nodes import node_resource
-from calculators.llm.endpoints import Counting, endpoint_of
+from calculators.llm.endpoint import Counting
+from calculators.llm.endpoints import endpoint_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, In, Out, SideIn
 
 if TYPE_CHECKING:
@@ -125,9 +126,7 @@ class HttpLLMCalculator(Calculator):
         self._client = payload.client
         servable = self._servable
         endpoint = endpoint_of(payload.uri)
-        body = payload.parsed_json
-        if body is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        body = endpoint.body(payload)
         handling = endpoint.handling()
         if isinstance(handling, Counting):
             counted = endpoint.parse(body, servable.limits.request, servable.defaults)

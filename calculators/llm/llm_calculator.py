@@ -15,7 +15,6 @@ from typing import Any
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
-from calculators.kit.tasks.endpoint import PREFIXES
 from calculators.kit.tasks.nodes import node_resource
 from calculators.language.delta import (
     Begun,
@@ -30,7 +29,8 @@ from calculators.language.delta import (
 from calculators.language.events import Arguments, Content, Reasoning, ToolCall
 from calculators.language.first_answer import FirstAnswer
 from calculators.language.generation_request import GenerationRequest
-from calculators.llm.endpoints import ENDPOINTS, Counting, endpoint_of
+from calculators.llm.endpoint import Counting
+from calculators.llm.endpoints import ENDPOINTS, endpoint_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Out, SideIn
 from protos import messages
 
@@ -178,13 +178,11 @@ class GenerationRequestReaderCalculator(Calculator):
         payload = await with_documents(cc.take(self.payload))
         set_current_record(payload.record)
         endpoint = endpoint_of(payload.uri)
-        body = payload.parsed_json
-        if body is None:
-            raise RequestError("the body must be JSON, with Content-Type: application/json")
+        body = endpoint.body(payload)
         handling = endpoint.handling()
         if isinstance(handling, Counting):
             if not cc.is_connected(self.count):
-                raise _not_counted(endpoint.path)
+                raise _not_counted(endpoint.paths()[0])
             cc.emit(self.count, payload)
             return
         checked = endpoint.parse(without_model_dependent(body), OPEN_LIMITS, OPEN_DEFAULTS)
@@ -193,12 +191,9 @@ class GenerationRequestReaderCalculator(Calculator):
 
 
 def _not_counted(path: str) -> RequestError:
-    answered = [
-        PREFIXES[0] + each.path for each in ENDPOINTS if not isinstance(each.handling(), Counting)
-    ]
+    answered = [each.paths()[0] for each in ENDPOINTS if not isinstance(each.handling(), Counting)]
     return RequestError(
-        f'This graph does not answer "{PREFIXES[0]}{path}"; it answers {", ".join(answered)}, '
-        f"and as much under /v1",
+        f'This graph does not answer "{path}"; it answers {", ".join(answered)}; /v3 may be /v1',
         code=Code.NOT_FOUND,
     )
 
@@ -361,7 +356,7 @@ class LLMCalculator(Calculator):
         model = self._model
         if not isinstance(handling, Counting) or not isinstance(model, LlmServable):
             raise RequestError("this model does not count tokens", code=Code.UNIMPLEMENTED)
-        request = endpoint.parse(payload.parsed_json, model.limits.request, model.defaults)
+        request = endpoint.parse(endpoint.body(payload), model.limits.request, model.defaults)
         cc.emit(self.response, await handling.answer(model, request), at=self._time)
         self._end_turn()
 

@@ -30,7 +30,7 @@ from calculators.language.generation_request import (
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import TOO_LONG, Engine
+from calculators.llm.engine.engine import TOO_LONG, Engine, EngineGeneration
 from calculators.llm.engine.messages import Add, EngineReady
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import GenerationSettings, TalkerSettings
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 _SAMPLE_BYTES: Final = 2
 _NO_PARSERS: Final = OutputParsers(None, None)
+#: Clients whose last request to fill in text is remembered; at more all are forgotten.
+MOST_INFILL_CLIENTS: Final = 1024
 #: The member of a body with the prompt, for errors.
 _PROMPT_FIELDS: Final = {
     Api.CHAT: "messages",
@@ -60,6 +62,8 @@ _PROMPT_FIELDS: Final = {
     Api.RESPONSES: "input",
     Api.MESSAGES: "messages",
     Api.GENERATE_CONTENT: "contents",
+    Api.LLAMA_CPP_COMPLETION: "prompt",
+    Api.INFILL: "input_prefix",
 }
 
 
@@ -193,6 +197,39 @@ class ModelProfile:
     fingerprint: str | None = None
 
 
+class _InfillTurn:
+    """A request to fill in text, which a newer one of its client may supersede.
+
+    Attributes:
+        generation: None until it is submitted.
+    """
+
+    __slots__ = ("generation", "is_superseded")
+
+    def __init__(self) -> None:
+        self.generation: EngineGeneration | None = None
+        self.is_superseded = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.generation is not None and self.generation.is_finished
+
+    def supersede(self) -> None:
+        """End the request with an error."""
+        self.is_superseded = True
+        if self.generation is not None and not self.generation.is_finished:
+            self.generation.fail(_superseded())
+
+
+def _superseded() -> RequestError:
+    # No code at which clients try again: they would end the newer request.
+    return RequestError(
+        "a newer request of the same client took the place of this one",
+        code=Code.FAILED_PRECONDITION,
+        reason="superseded",
+    )
+
+
 class LlmServable:
     """Everything that requests to one LLM node need. See `NodeResource`."""
 
@@ -226,6 +263,7 @@ class LlmServable:
         self._choices = ChoiceFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
+        self._infills: dict[tuple[str, ...], _InfillTurn] = {}
         #: The model reads images. Then the engine answers only chats.
         self.sees_images = images is not None
         #: Called by `close`, before anything is closed.
@@ -276,6 +314,9 @@ class LlmServable:
             Cancelled: the client has left.
         """
         limits = self.limits.request
+        turn = None
+        if self.settings.infill_supersede and isinstance(checked, CompletionRequest):
+            turn = self._infill_turn(checked, request)
         if self.engine.unfinished >= self.limits.queue:
             raise self._full()
         prompts = await self._prompts(checked, request.api)
@@ -341,6 +382,8 @@ class LlmServable:
                 _check_sounds(parts)
         if request.client.is_disconnected:
             raise Cancelled
+        if turn is not None and turn.is_superseded:
+            raise _superseded()
         scoring = self.model.processes.scoring
         # An engine that keeps prompts does not compute the kept part again, so it has no
         # log-probabilities of it (decision 0090).
@@ -353,6 +396,8 @@ class LlmServable:
         if request.client.is_disconnected:
             generation.cancel()
             raise Cancelled
+        if turn is not None:
+            turn.generation = generation
         if record is not None:
             record.submitted = perf_counter_ns()
             record.prompt_tokens = prompt_tokens
@@ -365,6 +410,7 @@ class LlmServable:
             (asked.temperature or 0) if asked.do_sample else 0,
             1 if asked.top_p is None else asked.top_p,
             asked.max_new_tokens,
+            self.limits.length,
         )
         return Answer(
             Begun(
@@ -466,6 +512,24 @@ class LlmServable:
             prefix, infill.suffix, infill.files, middle=infill.middle, room=room
         )
         return _Prompt(prompt.input_ids, prompt.text, param)
+
+    def _infill_turn(
+        self, checked: CompletionRequest, request: GenerationRequest
+    ) -> _InfillTurn | None:
+        """End the client's request before, if this one fills in text; return the new turn."""
+        if checked.infill is None or request.record is None:
+            return None
+        client = request.record.client
+        # Without its port: editors open a connection for each request.
+        address = client.connection.rpartition(" ")[0]
+        key = (client.name, address, checked.infill.user, checked.model)
+        if (before := self._infills.pop(key, None)) is not None:
+            before.supersede()
+        if len(self._infills) >= MOST_INFILL_CLIENTS:
+            open_ones = {key: turn for key, turn in self._infills.items() if not turn.is_over}
+            self._infills = open_ones if len(open_ones) < MOST_INFILL_CLIENTS else {}
+        turn = self._infills[key] = _InfillTurn()
+        return turn
 
     def _infill_settings(self, settings: GenerationSettings) -> GenerationSettings:
         """Return the settings of an answer that also ends where a text that is filled in does."""

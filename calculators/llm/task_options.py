@@ -24,6 +24,14 @@ class LlmSettings(RequestQueue):
         metavar="BOOL",
         reads=switch,
     )
+    infill_supersede: bool = option(
+        False,
+        "a client's new request to fill in text ends the one before, which nobody waits for; a "
+        "client is a key and an address, or who the request says with user",
+        group=RUNNING,
+        metavar="BOOL",
+        reads=switch,
+    )
     special_tokens_in_text: bool = option(
         False,
         "special tokens in the text of messages act as such, as with most servers: a text can end "

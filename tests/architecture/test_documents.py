@@ -60,6 +60,7 @@ from calculators.llm.requests.tools import (
     MAX_SCHEMA,
     MAX_TOGETHER,
 )
+from calculators.llm.servable import MOST_INFILL_CLIENTS
 from calculators.speech.audio import reading_process, sound_reader
 from calculators.speech.audio.reading import MOST_CHANNELS
 from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE
@@ -312,6 +313,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{text_model.MOST_QUESTIONS}, {text_model.MOST_CHARACTERS >> 20} Mi; "
         f"{text_model.HANG_SECONDS:g} s; {batch_runner.HANG_SECONDS:g} s; "
         f"{text_model.MEMORY >> 30} GiB",
+        str(MOST_INFILL_CLIENTS),
         f"{structured_output.MAX_SIZE >> 10} KiB; {structured_output.MAX_REGEX} characters; "
         f"{structured_output.MAX_CHOICES}",
         f"{MAX_SCHEMA >> 10} KiB, {MAX_TOGETHER >> 20} MiB",

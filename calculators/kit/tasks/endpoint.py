@@ -28,6 +28,7 @@ class ErrorForm(Enum):
     KSERVE = auto()
     ANTHROPIC = auto()
     GOOGLE = auto()
+    LLAMA_CPP = auto()
 
 
 class StreamForm(Enum):
@@ -50,9 +51,10 @@ class TaskEndpoint:
     graph answers. Such endpoints may differ only in ``aliases`` and ``operation``.
 
     Attributes:
-        path: the end of the path, ``/embeddings``; it is served under each of `PREFIXES`. With
+        path: the end of the path, ``/embeddings``; it is served under each of ``prefixes``. With
             `MODEL` in it, before a last word with a colon, ``/models/{model}:countTokens``, the
             path names the model: the parsed body gets it as ``model``.
+        prefixes: ``("",)`` for a path that is whole.
         streams: ``"stream": true`` in a request asks for server-sent events.
         always_streams: every answer is a stream; the parsed body gets ``"stream": true``.
         query: the names of the query that the parsed body gets as members.
@@ -74,6 +76,7 @@ class TaskEndpoint:
     """
 
     path: str
+    prefixes: tuple[str, ...] = PREFIXES
     streams: bool = False
     always_streams: bool = False
     query: tuple[str, ...] = ()
@@ -89,7 +92,7 @@ class TaskEndpoint:
 
     def paths(self) -> tuple[str, ...]:
         """Return all whole paths."""
-        return (*(prefix + self.path for prefix in PREFIXES), *self.aliases)
+        return (*(prefix + self.path for prefix in self.prefixes), *self.aliases)
 
     @property
     def names_model(self) -> bool:

@@ -7,7 +7,7 @@ of the task, or to one of the server (``OpenAIError``, ``AnthropicError``).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired, TypedDict
 
@@ -128,18 +128,18 @@ def posted(
     )
 
 
-def prefixed(rest: str) -> dict[str, str]:
+def prefixed(rest: str, prefixes: Iterable[str] = PREFIXES) -> dict[str, str]:
     """Return the paths of an endpoint under all prefixes, for `Operation.paths`."""
     return {
         "" if prefix == PREFIXES[0] else prefix.replace("/", "").upper(): prefix + rest
-        for prefix in PREFIXES
+        for prefix in prefixes
     }
 
 
 def paths_of(endpoint: TaskEndpoint) -> dict[str, str]:
     """Return the paths of an endpoint with its aliases, for `Operation.paths`."""
     return {
-        **prefixed(endpoint.path),
+        **prefixed(endpoint.path, endpoint.prefixes),
         **{_camel(alias): alias for alias in endpoint.aliases},
     }
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from calculators.kit.requests.http_payload import RequestError
-from calculators.language import Api, GenerationRequest, Tools, ToolServer
+from calculators.language import GenerationRequest, Tools, ToolServer
 from calculators.language.server_tools.messages import ToolSpec
 
 
@@ -145,7 +145,7 @@ def offer_tools(request: GenerationRequest, toolbox: Toolbox) -> GenerationReque
         RequestError: a tool of the client has the name of one here, several answers are asked for,
             or a server is named that is not here.
     """
-    if request.refusal is not None or request.api is Api.COMPLETIONS:
+    if request.refusal is not None or request.prompts:
         return request
     client = request.tools
     servers = tuple(_resolved(asked, toolbox) for asked in request.tool_servers)

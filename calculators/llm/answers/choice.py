@@ -16,6 +16,7 @@ no echo, no log-probabilities and no limit of calls: `Choice.feed_plain` is the 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -468,6 +469,76 @@ class StopStrings:
         return held
 
 
+class LineRules(StopStrings):
+    """Stop strings that also end the text where a line would, for the code that editors show.
+
+    The text ends before a line, after its first one, that has less white space in front than
+    ``least_indent``; empty lines count as long ones. It also ends after ``most_seconds``, counted
+    from its first token, once it has a whole line. Then ``matched`` is "".
+    """
+
+    __slots__ = ("_began", "_has_line", "_indent", "_least", "_now", "_seconds", "_starts_line")
+
+    def __init__(
+        self,
+        stops: Sequence[str],
+        *,
+        include: bool,
+        least_indent: int,
+        most_seconds: float,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """``now``: returns seconds."""
+        super().__init__(stops, include=include)
+        self.is_active = True
+        self._least = least_indent
+        self._seconds = most_seconds
+        self._now = now
+        self._began: float | None = None
+        #: White space at the beginning of a line whose first letter is not known yet.
+        self._indent = ""
+        self._starts_line = False
+        self._has_line = False
+
+    def feed(self, text: str) -> str:
+        if self.matched is not None:
+            return ""
+        if self._began is None:
+            self._began = self._now()
+        shown = self._indented(super().feed(text))
+        if self._has_line and self._seconds and self._now() - self._began > self._seconds:
+            self._end()
+        return shown
+
+    def finish(self) -> str:
+        rest = self._indented(super().finish())
+        indent, self._indent = self._indent, ""
+        return rest + indent
+
+    def _end(self) -> None:
+        if self.matched is None:
+            self.matched = ""
+
+    def _indented(self, text: str) -> str:
+        """Return the text up to a line with too little in front."""
+        text, self._indent = self._indent + text, ""
+        kept = ""
+        while text:
+            if self._starts_line:
+                rest = text.lstrip(" \t")
+                if not rest and self.matched is None:
+                    self._indent = text
+                    return kept
+                if rest and rest[0] not in "\r\n" and len(text) - len(rest) < self._least:
+                    self.matched = ""
+                    return kept
+            line, end, text = text.partition("\n")
+            kept += line + end
+            self._starts_line = bool(end)
+            self._has_line |= self._starts_line
+        return kept
+
+
 #: For choices that no string ends. Passes all text on, so all of them share it.
 _NO_STOPS: Final = StopStrings(())
 
@@ -633,7 +704,14 @@ class ChoiceFactory:
             # The space in front belongs to the text, as indentation does.
             stream.strips_space = False
         stops: StopStrings | None = None
-        if request.settings.stop_strings:
+        if request.least_indent or request.most_seconds:
+            stops = LineRules(
+                request.settings.stop_strings,
+                include=request.include_stop_str_in_output,
+                least_indent=request.least_indent,
+                most_seconds=request.most_seconds,
+            )
+        elif request.settings.stop_strings:
             include = request.include_stop_str_in_output
             stops = StopStrings(request.settings.stop_strings, include=include)
         return Choice(

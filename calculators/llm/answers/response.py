@@ -225,8 +225,12 @@ class AnswerDetails:
         """Return the member ``token_ids`` of a choice, with the ids since the last time."""
         if not self._has_token_ids:
             return ""
+        return f',"token_ids":{_encode(self.take_ids(index)).decode()}'
+
+    def take_ids(self, index: int) -> list[int]:
+        """Return the ids of a choice's tokens since the last time."""
         ids, self._waiting[index] = self._waiting[index], []
-        return f',"token_ids":{_encode(ids).decode()}'
+        return ids
 
     def prompt(self, number: int = 0) -> str:
         """Return the member ``prompt_token_ids`` of a prompt."""

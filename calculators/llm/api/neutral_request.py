@@ -17,6 +17,7 @@ from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.kit.requests.members import Members, Standing, read_members, table
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.generation_request import (
+    TEXT_APIS,
     Api,
     GenerationRequest,
     check_sampling_by,
@@ -43,6 +44,7 @@ from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.sampling import (
     ASSISTED_MEMBERS,
     CHOICE_MEMBERS,
+    LINE_MEMBERS,
     MAX_TOKENS_NAMES,
     SAMPLING_MEMBERS,
     STOP_MEMBERS,
@@ -58,6 +60,8 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.RESPONSES: RESPONSES_MEMBERS,
     Api.MESSAGES: MESSAGES_MEMBERS,
     Api.GENERATE_CONTENT: CHAT_MEMBERS,
+    Api.LLAMA_CPP_COMPLETION: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
+    Api.INFILL: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
 }
 #: The members that a model reads, beside those that the neutral request has fields for.
 _NEUTRAL: Final[Members] = table(
@@ -75,9 +79,14 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     Api.RESPONSES: "resp_",
     Api.MESSAGES: "msg_",
     Api.GENERATE_CONTENT: "",
+    Api.LLAMA_CPP_COMPLETION: "cmpl-",
+    Api.INFILL: "cmpl-",
 }
+#: The APIs whose limit of new tokens may be more than the model has room for.
+_MAY_BE_SHORTER: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL)
 _OF_SOME: Final = frozenset(
     {"stop_sequences", "logprobs", "top_logprobs", "include", "echo", "add_special_tokens"}
+    | LINE_MEMBERS.keys()
 )
 _FIELDS: Final = frozenset({"n"})
 
@@ -167,6 +176,7 @@ def neutral_request(
         wants_logprobs = checked.logprobs is not None
         written["prompts"] = checked.prompts if has_prompt else ((),) * len(checked.prompts)
         written["infill"] = checked.infill if has_prompt else None
+        written["echo"] = checked.shown
     elif isinstance(checked, ChatRequest):
         wants_logprobs = checked.logprobs
         if has_prompt:
@@ -198,7 +208,7 @@ def neutral_request(
             written["echo"] = {"functions": True}
     return GenerationRequest(
         api=api,
-        model=checked.model,
+        model=checked.model or ("" if record is None else record.model),
         form=checked.structured if has_prompt else None,
         sampling=frozen(sampling),
         speech=checked.speech,
@@ -254,11 +264,12 @@ def resolved_request(
         returns_token_ids=request.returns_token_ids,
         # A node's limit is none of the client's, whose prompt may leave less room than that.
         limits_itself=generation.limits_itself
+        and request.api not in _MAY_BE_SHORTER
         and not any(request.setter_of(name) for name in MAX_TOKENS_NAMES),
         structured=only_one(request.form, generation.structured),
         speech=checked_speech(request.speech, limits),
     )
-    if request.api is Api.COMPLETIONS:
+    if request.api in TEXT_APIS:
         return CompletionRequest(
             **structs.asdict(generation),
             prompts=request.prompts,

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from calculators.language.delta import Begun, Delta, Ended, Finished, FinishReason, Gained, Usage
 from calculators.language.events import Arguments, Content, Event, Reasoning, Refused, ToolCall
-from calculators.language.generation_request import Api, GenerationRequest
+from calculators.language.generation_request import TEXT_APIS, Api, GenerationRequest
 from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
 from calculators.llm.api.anthropic.messages_writer import messages_writer
 from calculators.llm.api.google.generate_content_writer import GenerateContentWriter
+from calculators.llm.api.llama_cpp.completion_writer import LlamaCppWriter
 from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
@@ -37,6 +38,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return messages_writer(begun)
         case Api.GENERATE_CONTENT:
             return GenerateContentWriter(begun)
+        case Api.LLAMA_CPP_COMPLETION | Api.INFILL:
+            return LlamaCppWriter(begun)
 
 
 _STOP_REASONS: Final = {
@@ -45,6 +48,10 @@ _STOP_REASONS: Final = {
     "refusal": FinishReason.CONTENT_FILTER,
     "max_output_tokens": FinishReason.LENGTH,
 }
+
+
+#: The APIs whose streams just end.
+_WITHOUT_DONE: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL)
 
 
 def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
@@ -72,7 +79,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     if not choices and api is Api.GENERATE_CONTENT:
         return f"[{json.dumps(body)}]" if is_array else f"data: {json.dumps(body)}\n\n"
     if not choices:
-        return f"data: {json.dumps(body)}\n\n{DONE}"
+        return f"data: {json.dumps(body)}\n\n{'' if api in _WITHOUT_DONE else DONE}"
     options = asked.get("stream_options")
     request = GenerationRequest(
         api=api,
@@ -81,7 +88,7 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
         created=int(body.get("created") or body.get("created_at") or time.time()),
         n=len(choices),
         # A completion has a prompt. The graph has read it, and no event repeats it.
-        prompts=("",) if api is Api.COMPLETIONS else (),
+        prompts=("",) if api in TEXT_APIS else (),
         stream=True,
         echo={"array": True} if is_array else {},
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,

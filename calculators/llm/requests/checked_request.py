@@ -372,6 +372,8 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
         skip_special_tokens: leave out the text of special tokens.
         structured: the form that the answer must have; None is any text.
         speech: the answer is spoken; None: it is not.
+        least_indent: the answer ends before a line with less white space in front; 0: at none.
+        most_seconds: after which the answer ends, if it has a whole line; 0: no limit.
         members: the members that the model reads, as chats name them, of an API with names of its
             own; None: they stand in the body.
     """
@@ -389,6 +391,8 @@ class CheckedRequest(Struct, frozen=True, kw_only=True):
     skip_special_tokens: bool = True
     structured: StructuredOutput | None = None
     speech: Speech | None = None
+    least_indent: int = 0
+    most_seconds: float = 0
     members: Mapping[str, Any] | None = None
 
 
@@ -441,4 +445,6 @@ def read_generation(
         if STRUCTURED_MEMBERS.keys().isdisjoint(body)
         else read_structured_output(body),
         speech=read_speech(body, limits) if "modalities" in body else None,
+        least_indent=body.get("n_indent", 0),
+        most_seconds=body.get("t_max_predict_ms", 0) / 1000,
     )

@@ -291,12 +291,14 @@ class CompletionRequest(CheckedRequest, frozen=True, kw_only=True):
             ``top_logprobs``.
         add_special_tokens: add the tokens that the model expects at the beginning of a text.
         infill: see `GenerationRequest.infill`.
+        shown: see `GenerationRequest.echo`.
     """
 
     prompts: tuple[Prompt, ...]
     logprobs: int | None = None
     add_special_tokens: bool = True
     infill: Infill | None = None
+    shown: Mapping[str, Any] = {}
 
     @property
     def echo(self) -> bool:
@@ -317,13 +319,13 @@ def parse_completion_request(
     body = read_body(value, COMPLETION_MEMBERS)
     # Clients that complete the end of a file send "".
     suffix = body.get("suffix") or None
-    prompts = _read_prompts(body, limits, least=1 if suffix is None else 0)
+    prompts = read_prompts(body, limits, least=1 if suffix is None else 0)
     if suffix is not None:
         _check_infill(body, prompts)
     return CompletionRequest(
         **structs.asdict(read_generation(body, defaults, limits, may_echo=True)),
         prompts=prompts,
-        infill=None if suffix is None else Infill(suffix),
+        infill=None if suffix is None else Infill(suffix, user=body.get("user", "")),
         logprobs=body.get("logprobs"),
         add_special_tokens=body.get("add_special_tokens", True),
     )
@@ -341,7 +343,7 @@ def _check_infill(body: Mapping[str, Any], prompts: tuple[Prompt, ...]) -> None:
         raise fields.invalid("prompt", "with suffix the prompt must be a text, not token ids")
 
 
-def _read_prompts(
+def read_prompts(
     body: Mapping[str, Any], limits: RequestLimits, *, least: int
 ) -> tuple[Prompt, ...]:
     """Read a string, an array of strings, an array of ids, or an array of arrays of ids."""

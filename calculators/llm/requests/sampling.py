@@ -118,6 +118,20 @@ STOP_MEMBERS: Final[Members] = table(
 )
 
 
+#: Where lines end an answer, as in llama.cpp's API.
+LINE_MEMBERS: Final[Members] = table(
+    honoured(
+        "n_indent",
+        Integer(minimum=0, maximum=LIMITS.max_stop_length),
+        "The answer ends before a line, after its first one, with less white space in front.",
+    ),
+    honoured(
+        "t_max_predict_ms",
+        Number(minimum=0),
+        "Milliseconds after the first token, after which the answer ends if it has a whole line.",
+    ),
+)
+
 #: The members that `read_stop_strings` reads; a body has one of them at most.
 STOP_NAMES: Final = frozenset({"stop", "stop_sequences"})
 

@@ -306,7 +306,7 @@ class EventStream(AnswerStream):
         return True
 
     def _has_terminal_event(self) -> bool:
-        if self._form in (ErrorForm.KSERVE, ErrorForm.GOOGLE):
+        if self._form in (ErrorForm.KSERVE, ErrorForm.GOOGLE, ErrorForm.LLAMA_CPP):
             return False  # a stream of answers just ends
         if self._form is ErrorForm.OPENAI:
             return self._last.endswith(DONE)

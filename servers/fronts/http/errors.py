@@ -109,6 +109,8 @@ class HttpError(Exception):
                 return self.anthropic_body(request_id)
             case ErrorForm.GOOGLE:
                 return self.google_body()
+            case ErrorForm.LLAMA_CPP:
+                return self.llama_cpp_body()
 
     def openai_body(self) -> bytes:
         """Return ``{"error": {"message", "type", "param", "code"}}``."""
@@ -156,6 +158,11 @@ class HttpError(Exception):
             "status": _GOOGLE_STATUS.get(self.status, kind),
         }
         return json.dumps({"error": error | ({"details": details} if details else {})}).encode()
+
+    def llama_cpp_body(self) -> bytes:
+        """Return ``{"error": {"code", "message", "type"}}``; the code is the status."""
+        error = {"code": self.status, "message": self.message, "type": self.type}
+        return json.dumps({"error": error}).encode()
 
 
 def _google(kind: str, **members: object) -> dict[str, object]:

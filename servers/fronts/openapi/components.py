@@ -36,6 +36,7 @@ _NAMES: Final = {
     ErrorForm.KSERVE: "KServeError",
     ErrorForm.ANTHROPIC: "AnthropicError",
     ErrorForm.GOOGLE: "GoogleError",
+    ErrorForm.LLAMA_CPP: "LlamaCppError",
 }
 
 ERROR_SCHEMAS: Final[dict[str, Schema]] = {
@@ -75,6 +76,19 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             "request_id": string("The id in the header."),
         },
         required=("type", "error", "request_id"),
+    ),
+    "LlamaCppError": record(
+        {
+            "error": record(
+                {
+                    "code": integer("The HTTP status."),
+                    "message": string("The error, and what would be right."),
+                    "type": string("The class of the error."),
+                },
+                required=("code", "message", "type"),
+            )
+        },
+        required=("error",),
     ),
     "GoogleError": record(
         {

@@ -20,7 +20,8 @@ from calculators.kit.requests.members import (
     Standing,
     String,
 )
-from calculators.llm.endpoints import ENDPOINTS, LlmEndpoint
+from calculators.llm.endpoint import LlmEndpoint
+from calculators.llm.endpoints import ENDPOINTS
 from tests.example_counts import examples
 
 _SCALARS: Final = [

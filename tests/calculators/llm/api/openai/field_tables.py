@@ -262,7 +262,7 @@ COMPLETIONS: Table = {
     "n": CHAT["n"],
     "echo": (Effect(True, setting("echo"), True),),
     "suffix": (
-        Effect("end", attrgetter("infill"), ("end", (), "", False)),
+        Effect("end", attrgetter("infill"), ("end", (), "", False, "")),
         NoEffect(""),
         Refusal(1),
     ),

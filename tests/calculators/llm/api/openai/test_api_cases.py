@@ -18,7 +18,8 @@ from calculators.kit.requests.request_record import RequestRecord, set_current_r
 from calculators.kit.requests.tokenize_request import TokenizeRequest
 from calculators.language.generation_request import Tools
 from calculators.llm.api.openai.responses_request import ResponsesRequest
-from calculators.llm.endpoints import LlmEndpoint, endpoint_of
+from calculators.llm.endpoint import LlmEndpoint
+from calculators.llm.endpoints import endpoint_of
 from calculators.llm.engine.settings import DecodingMode
 from calculators.llm.grammars.form_grammar import FormError, grammar_of
 from calculators.llm.model_files import model_length

@@ -16,7 +16,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import Standing
 from calculators.llm import endpoints
 from calculators.llm.api.openai.responses_request import ResponsesRequest
-from calculators.llm.endpoints import LlmEndpoint
+from calculators.llm.endpoint import LlmEndpoint
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
