@@ -300,6 +300,7 @@ _PAGES: Final = (
     "/openapi.json", "/docs", "/v3/models", "/v3/models/demo", "/", "/v1/calculators",
     "/v1/calculators/PassThroughCalculator", "/v1/graphs/demo", "/v1/graphs/demo/nodes/LLMExecutor",
     "/v1/requests/none", "/v2/models/demo", "/v2/models/demo/ready",
+    "/api/tags", "/api/ps",
 )  # fmt: skip
 _grpc_port = 0
 
@@ -413,6 +414,8 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         ),
     ),
     "counts of google": ("text_generation", ("/v1beta/models/demo:countTokens",)),
+    "ollama": ("text_generation", ("/api/chat", "/api/generate")),
+    "ollama's vectors": ("embeddings", ("/api/embed", "/api/embeddings")),
     "retrieval": ("text_generation", ("/v3/chat/completions",)),
     "embeddings": ("embeddings", ("/v3/embeddings",)),
     "embed": ("embeddings", ("/v3/embed",)),
@@ -519,6 +522,11 @@ ROWS: Final = (
     Row("counts of google", "4 of 349,000 words",
         all_at_once(lambda: [google("countTokens", [{"parts": [{"text": "ab " * 349_000}]}])] * 4),
         _SMALL_CHAT),
+    Row("ollama", "8 of 30,000 messages, and 64 streams of 2,000 tokens",
+        all_at_once(lambda: [post("/api/chat", model="demo", messages=_HELLO * 30_000)] * 8
+            + [post("/api/generate", model="demo", prompt="Hello",
+                    options={"num_predict": 2000})] * 64),
+        post("/api/chat", model="demo", messages=_HELLO, options={"num_predict": 3})),
     Row("messages", "64 of 2,000 tokens",
         all_at_once(lambda: [post(
             "/v3/messages", model="demo", messages=_HELLO, max_tokens=2000)] * 64),
@@ -550,6 +558,11 @@ ROWS: Final = (
     Row("embed", "4 of 2,048 texts",
         all_at_once(lambda: [post(
             "/v3/embed", model="docs_embedder", inputs=["ab " * 160] * 2048)] * 4),
+        _SMALL_EMBED),
+    Row("ollama's vectors", "4 of 2,048 texts, and 64 of a text",
+        all_at_once(lambda: [post(
+            "/api/embed", model="docs_embedder", input=["ab " * 160] * 2048)] * 4
+            + [post("/api/embeddings", model="docs_embedder", prompt="ab " * 160)] * 64),
         _SMALL_EMBED),
     Row("tokens of embeddings", "4 of a million characters, 4 of a million ids",
         _tokens("docs_embedder"), _SMALL_EMBED),

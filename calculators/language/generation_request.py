@@ -278,9 +278,11 @@ class Api(StrEnum):
     GENERATE_CONTENT = "generateContent"
     LLAMA_CPP_COMPLETION = "completion"
     INFILL = "infill"
+    OLLAMA_CHAT = "api/chat"
+    OLLAMA_GENERATE = "api/generate"
 
 
-#: The APIs whose requests have prompts, and no messages.
+#: The APIs whose requests have prompts, and no messages; `Api.OLLAMA_GENERATE` has either.
 TEXT_APIS: Final = frozenset({Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL})
 
 
@@ -317,6 +319,7 @@ class GenerationRequest:
         prompts: of completions: texts, or token ids.
         infill: the completion fills in what is between its prompts, which are texts, and another
             text; None: it goes on with its prompts.
+        context: token ids that the prompt of a conversation begins with, from an earlier answer.
         images: the sources of the images in the messages, in their order.
         sounds: the sounds in the messages, in their order.
         speech: the answer is spoken by a model that speaks; None: it is not.
@@ -337,7 +340,7 @@ class GenerationRequest:
         has_running_usage: so has every event.
         returns_token_ids: the answer has token ids.
         wants_logprobs: the answer has the log-probabilities of its tokens.
-        shows_thinking: the answer of the chat and messages APIs shows the reasoning.
+        shows_thinking: the answer shows the reasoning; that of the responses API always does.
         echo: members that an answer of the responses API repeats, as JSON values, without those
             that depend on the model; of chats ``tools``, the ones that are not functions; of
             Google's API ``array``: a stream is one array; of llama.cpp's API ``n_predict`` and
@@ -367,6 +370,7 @@ class GenerationRequest:
     messages: tuple[Message, ...] = field(default=(), repr=False)
     prompts: tuple[str | tuple[int, ...], ...] = field(default=(), repr=False)
     infill: Infill | None = field(default=None, repr=False)
+    context: tuple[int, ...] = field(default=(), repr=False)
     images: tuple[ImageReference, ...] = field(default=(), repr=False)
     sounds: tuple[SoundReference, ...] = field(default=(), repr=False)
     speech: Speech | None = None
@@ -554,7 +558,7 @@ class GenerationRequest:
             raise AuthorMistake(
                 f'the argument of with_system {what}: request.with_system("Be polite.")'
             )
-        if self.api in TEXT_APIS:
+        if self.prompts:
             return replace(
                 self,
                 prompts=tuple(
@@ -649,6 +653,7 @@ _KINDS: Final[Mapping[str, Any]] = {
 _SEQUENCES: Final[Mapping[str, Any]] = {
     "messages": dict,
     "prompts": (str, tuple, list),
+    "context": int,
     "images": ImageReference,
     "sounds": SoundReference,
     "tool_servers": ToolServer,

@@ -15,11 +15,13 @@ from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, StreamForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
+    LINES,
     TIMEOUT,
     Operation,
     TaskDescription,
     answer,
     events,
+    lines,
     media,
     paths_of,
 )
@@ -393,18 +395,85 @@ TOKENIZE: Final = LlmEndpoint(
     about="The ids.",
 )
 
+
+@cache
+def _ollama_chat() -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS, parse_chat_request
+
+    return Generating(members=CHAT_MEMBERS, parse=parse_chat_request, api=Api.OLLAMA_CHAT)
+
+
+@cache
+def _ollama_generate() -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS, parse_generate_request
+
+    return Generating(
+        members=GENERATE_MEMBERS, parse=parse_generate_request, api=Api.OLLAMA_GENERATE
+    )
+
+
+def _ollama_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.ollama_schemas import OLLAMA_SCHEMAS
+
+    return OLLAMA_SCHEMAS
+
+
+def _loaded(members: Mapping[str, Any], *, path: str) -> str | None:
+    """Return the answer to a request that says nothing; None: it says something."""
+    if any(members.get(name) for name in ("messages", "prompt", "images", "suffix", "context")):
+        return None
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.ollama.ollama_writer import loaded_answer
+
+    return loaded_answer(Api(path[1:]), members)
+
+
+_OLLAMA: Final[Mapping[str, Any]] = {
+    "prefixes": ("",),
+    "tag": "Ollama",
+    "streams": True,
+    "streams_by_default": True,
+    "stream_form": lambda members: StreamForm.LINES,
+    "error_form": ErrorForm.OLLAMA,
+    "schemas": _ollama_schemas,
+    "about": "The answer: in lines of JSON, or with `stream: false` whole.",
+}
+OLLAMA_CHAT: Final = LlmEndpoint(
+    path="/api/chat",
+    events_of=partial(events_of, path="/api/chat"),
+    only_loads=partial(_loaded, path="/api/chat"),
+    operation="chat",
+    handling=_ollama_chat,
+    id="ollamaChat",
+    summary="Answer a conversation",
+    request="OllamaChatRequest",
+    response="OllamaChatResponse",
+    event="OllamaChatResponse",
+    examples={"a_question": {"messages": _HELLO}},
+    **_OLLAMA,
+)
+OLLAMA_GENERATE: Final = LlmEndpoint(
+    path="/api/generate",
+    events_of=partial(events_of, path="/api/generate"),
+    only_loads=partial(_loaded, path="/api/generate"),
+    operation="text_completion",
+    handling=_ollama_generate,
+    id="ollamaGenerate",
+    summary="Answer a prompt",
+    request="OllamaGenerateRequest",
+    response="OllamaGenerateResponse",
+    event="OllamaGenerateResponse",
+    examples={"a_prompt": {"prompt": "Hello", "options": {"num_predict": 20}}},
+    **_OLLAMA,
+)
+
 #: In the order in which errors and the OpenAPI document list them.
 ENDPOINTS: Final = (
-    CHAT_COMPLETIONS,
-    COMPLETIONS,
-    RESPONSES,
-    MESSAGES,
-    COUNT_TOKENS,
-    TOKENIZE,
-    GENERATE_CONTENT,
-    STREAM_GENERATE_CONTENT,
-    GOOGLE_COUNT_TOKENS,
-    *PEERS,
+    *(CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE),
+    *(GENERATE_CONTENT, STREAM_GENERATE_CONTENT, GOOGLE_COUNT_TOKENS),
+    *(OLLAMA_CHAT, OLLAMA_GENERATE, *PEERS),
 )
 
 _BY_PATH: Final = {path: endpoint for endpoint in ENDPOINTS for path in endpoint.paths()}
@@ -436,7 +505,7 @@ def endpoint_of(uri: str) -> LlmEndpoint:
         from graph_runtime import Code
 
         # A path may be as long as a request line; its end says enough.
-        shown = path if len(path) <= 100 else "..." + path[-100:]
+        shown = path if len(path) <= 60 else "..." + path[-60:]
         raise RequestError(
             f'A language model does not answer "{shown}"; it answers '
             f"{', '.join(each.paths()[0] for each in ENDPOINTS)}; /v3 may be /v1",
@@ -478,6 +547,10 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             event = one_of(ref(endpoint.event), ref("LlamaCppError"))
             said = "An event; the last one of an answer has `stop: true`, or is an error."
             content[EVENTS] = events(said, event)
+        elif endpoint.error_form is ErrorForm.OLLAMA:
+            line = one_of(ref(endpoint.event), ref("OllamaError"))
+            said = "A line; the last one has `done: true`, or is an error."
+            content[LINES] = lines(said, line)
         elif endpoint.error_form is ErrorForm.ANTHROPIC:
             event = one_of(ref(endpoint.event), ref("AnthropicError"))
             said = "An event; the last one is `message_stop`, or an error."

@@ -16,6 +16,8 @@ import msgspec
 from calculators.images.media.image import MAX_REQUEST_PIXELS, EncodedImage, Image, ImageReference
 from calculators.images.media.reader import ImageReader
 from calculators.images.media.tags import with_sound_tags, with_tags
+from calculators.kit.model_card import NO_CARD, ModelCard
+from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import GenerationRecord
 from calculators.language.delta import Begun, ResolvedSampling, Usage
@@ -64,6 +66,8 @@ _PROMPT_FIELDS: Final = {
     Api.GENERATE_CONTENT: "contents",
     Api.LLAMA_CPP_COMPLETION: "prompt",
     Api.INFILL: "input_prefix",
+    Api.OLLAMA_CHAT: "messages",
+    Api.OLLAMA_GENERATE: "prompt",
 }
 
 
@@ -188,6 +192,7 @@ class ModelProfile:
         guides_tools: the grammar of a request with tools follows the tools' schemas.
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
+        card: facts about the model that clients ask for.
     """
 
     parsers: OutputParsers = _NO_PARSERS
@@ -195,6 +200,7 @@ class ModelProfile:
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None
+    card: ModelCard = NO_CARD
 
 
 class _InfillTurn:
@@ -255,6 +261,7 @@ class LlmServable:
         self.defaults = model.defaults
         self.limits = limits
         self.fingerprint = profile.fingerprint
+        self.card = profile.card
         self.guides_tools = profile.guides_tools
         self._adapters = frozenset(profile.adapters)
         self.parsers = profile.parsers
@@ -470,6 +477,8 @@ class LlmServable:
                     # The template's messages do not correspond one by one to the client's.
                     error.param = field
                 raise
+            if request.context:
+                prompt = await self._continued(prompt, request.context)
             return [
                 _Prompt(
                     prompt.input_ids,
@@ -538,6 +547,17 @@ class LlmServable:
             return settings
         own = settings.stop_token_ids or self.defaults.eos_token_ids
         return msgspec.structs.replace(settings, stop_token_ids=tuple(dict.fromkeys((*own, *ends))))
+
+    async def _continued(self, prompt: Prompt, context: tuple[int, ...]) -> Prompt:
+        """Return the prompt of a conversation after the token ids of what was said before."""
+        if self.sees_images:
+            raise fields.invalid("context", "this model sees images; send the conversation")
+        before = self.token_ids(context, param="context")
+        # What stands before a text, such as <s>, stands before the first one only.
+        first = (await self.prompts.encode("")).input_ids
+        ids = before + prompt.input_ids.removeprefix(first)
+        said = self.tokens.decode(context, skip_special_tokens=False)
+        return msgspec.structs.replace(prompt, input_ids=ids, text=said + prompt.text)
 
     def _cut(
         self, prompt: _Prompt, request: CheckedRequest, truncation: PromptTruncation

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calculators.images.media.image import MAX_IMAGES
 from calculators.images.media.media_rules import NO_MEDIA, MediaRules
 from calculators.images.media.reader import ImageReader
 from calculators.kit.child_process.supervisor import LoadError
 from calculators.kit.model_cache import ModelCache
+from calculators.kit.model_card import read_model_card
 from calculators.kit.places import Place
 from calculators.llm.engine.engine import ProcessEngine
 from calculators.llm.engine.messages import EngineReady
 from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine
-from calculators.llm.engine.settings import EngineSettings
+from calculators.llm.engine.settings import EngineSettings, PipelineKind
 from calculators.llm.grammar_process.client import GrammarChecker
 from calculators.llm.model_files import read_model_length, read_voices
 from calculators.llm.model_source import find_source
@@ -28,7 +29,7 @@ from calculators.llm.parsers.pattern import described
 from calculators.llm.parsers.registry import MADE, NO_PARSER, UnknownParser
 from calculators.llm.prompt.client import PromptProcess
 from calculators.llm.prompt.messages import PromptReady
-from calculators.llm.requests.model_defaults import read_generation_defaults
+from calculators.llm.requests.model_defaults import ModelDefaults, read_generation_defaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.servable import (
     LlmServable,
@@ -189,6 +190,11 @@ def make_servable(
             guides_tools=options.enable_tool_guided_generation,
             adapters=[adapter.name for adapter in engine.adapters],
             fingerprint=_fingerprint(ready, options),
+            card=read_model_card(
+                options.model_path,
+                _capabilities(model, parsers, engine.kind),
+                _shown_defaults(model.defaults),
+            ),
         ),
         ServingLimits(
             request=RequestLimits(
@@ -229,6 +235,35 @@ def _parsers(options: NodeOptions, prompts: PromptReady, name: str) -> OutputPar
         return OutputParsers.named(tool, reasoning, prompts.made)
     except UnknownParser as error:
         raise ResourceError(str(error)) from None
+
+
+def _capabilities(
+    model: LoadedModel, parsers: OutputParsers, kind: PipelineKind
+) -> tuple[str, ...]:
+    """Return `ModelCard.capabilities`."""
+    asked = {
+        "completion": True,
+        "tools": model.prompts_ready.knows_tools or parsers.calls is not None,
+        "thinking": parsers.reasoning is not None,
+        "insert": model.prompts_ready.infill_ends is not None,
+        "vision": kind.sees_images,
+        "audio": model.processes.sounds is not None,
+    }
+    return tuple(name for name, has_it in asked.items() if has_it)
+
+
+def _shown_defaults(defaults: ModelDefaults) -> dict[str, Any]:
+    """Return `ModelCard.defaults`."""
+    found = {
+        "temperature": defaults.temperature,
+        "top_k": defaults.top_k,
+        "top_p": defaults.top_p,
+        "min_p": defaults.min_p,
+        "repeat_penalty": defaults.repetition_penalty,
+        "num_predict": defaults.max_new_tokens,
+        "stop": list(defaults.stop_strings) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _fingerprint(ready: EngineReady, options: NodeOptions) -> str:

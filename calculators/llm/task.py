@@ -15,6 +15,7 @@ from calculators.llm.engine import ENVIRONMENT
 from calculators.llm.task_options import LlmSettings, TextGenerationOptions
 
 if TYPE_CHECKING:
+    from calculators.kit.model_card import ModelCard
     from calculators.kit.tasks.operation import TaskDescription
     from calculators.llm.servable import LlmServable
     from graph_runtime import NodePlan, Registry, ResourceSettings
@@ -38,6 +39,7 @@ class TextGenerationTask(Task):
     model_flags = ("draft_source_model",)
     is_default = True
     generates_text = True
+    capabilities = ("completion",)
     processes = (
         ("calculators.llm.engine.process", ENVIRONMENT),
         ("calculators.llm.prompt.process", {}),
@@ -94,6 +96,9 @@ class TextGenerationTask(Task):
 
             facts["form_of_answers"] = described(form)
         return facts
+
+    def model_card(self, resource: LlmServable) -> ModelCard:
+        return resource.card
 
     def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
         from calculators.llm.model_source import first_messages

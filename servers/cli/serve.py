@@ -43,7 +43,7 @@ from servers.fronts.http import HttpSettings
 from servers.fronts.kserve_grpc.settings import GrpcSettings
 from servers.operations.process import CLASH_HINT, clash_text, clashes
 from servers.options.server_options import WITHOUT_EFFECT, WITHOUT_EFFECT_AS, ServerOptions
-from servers.server.fronts import GRPC, HTTP, ListenError
+from servers.server.fronts import GRPC, HTTP, OLLAMA, ListenError
 from servers.server.lifecycle import Server, serve
 from servers.server.workers.worker import WorkerConnection
 from servers.serving.python_path import ImportFailure, SharedModulesError
@@ -115,6 +115,8 @@ def listen_failure(error: ListenError) -> CommandFailed:
     is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == EADDRINUSE
     flag = "--port" if error.scheme == GRPC else "--rest_port"
     hint = f"choose another port with {flag}, or `{flag} auto`" if is_taken else None
+    if error.scheme == OLLAMA:
+        hint = "is Ollama running? Stop it, or leave --ollama out"
     return CommandFailed(str(error), hint=hint)
 
 

@@ -16,6 +16,7 @@ from enum import IntEnum, StrEnum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from calculators.kit.model_card import NO_CARD, ModelCard
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, HttpPayload
 from calculators.kit.tasks import AuthorEndpoint
@@ -124,6 +125,10 @@ class ModelDescription:
         parent: the model that an adapter belongs to; "" for a model itself.
         task: the name of its task; "" for a graph of the author's own.
         facts: further members that the task has for it, such as ``max_model_len``; JSON values.
+        card: what clients of Ollama's API ask of it; empty before it is loaded.
+        is_loaded: it is in memory.
+        idle_seconds: how long it stays without requests, until the next one loads it again; None:
+            it stays.
     """
 
     name: str
@@ -131,6 +136,9 @@ class ModelDescription:
     parent: str = ""
     task: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    card: ModelCard = NO_CARD
+    is_loaded: bool = True
+    idle_seconds: float | None = None
 
 
 class ServedEndpoint(NamedTuple):
@@ -369,6 +377,15 @@ class DataPlane(Protocol):
 
     async def unload(self, model: str) -> None:
         """Unload a model. Return at once; requests in flight may still be running.
+
+        Raises:
+            NotFoundError: the configuration does not name the model.
+        """
+
+    def release(self, model: str) -> None:
+        """Unload a model that loads on demand and has no request now; the next one loads it.
+
+        Any other model stays.
 
         Raises:
             NotFoundError: the configuration does not name the model.

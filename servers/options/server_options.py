@@ -172,6 +172,14 @@ class HttpOptions(FrontOptions):
         metavar="SIZE",
         reads=value_types.size,
     )
+    ollama: bool = option(
+        False,
+        "also listen on 127.0.0.1:11434, where clients of Ollama look for it; its API is at /api "
+        "of every port",
+        group=HTTP,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
     unknown_members: UnknownMembers = option(  # noqa: RUF009 - an enumeration is immutable
         UnknownMembers.WARN,
         "a part of a request that this server does not know, such as a new member or a hosted "

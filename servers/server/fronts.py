@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 
 HTTP: Final = "http"
 GRPC: Final = "grpc"
+#: The port of Ollama's clients, for an error.
+OLLAMA: Final = "ollama"
 
 
 class ListenError(GraphError):
     """An address cannot be listened on; the text says which and why.
 
     Attributes:
-        scheme: the front that failed, `HTTP` or `GRPC`.
+        scheme: the front that failed, `HTTP` or `GRPC`; or `OLLAMA`.
     """
 
     code = Code.UNAVAILABLE
@@ -178,6 +180,8 @@ async def _start(
         return await start(data_plane, settings)
     except OSError as error:
         where = ", ".join(f"{host}:{settings.port}" for host in settings.hosts)
+        if error.filename is not None:
+            where, scheme = str(error.filename), OLLAMA
         text = f"cannot listen on {where}: {_reason(error)}"
         raise ListenError(text, scheme) from error
 

@@ -336,7 +336,9 @@ class LoadedGraph:
         for node in self.plan.nodes:
             if task := task_of_node(node.calculator_type):
                 for resource in self._resources.of_node(node.config.name):
-                    return HttpRole(task.name, task.model_facts(resource))
+                    return HttpRole(
+                        task.name, task.model_facts(resource), card=task.model_card(resource)
+                    )
                 return HttpRole(task.name)
         return role_of(node.calculator_class for node in self.plan.nodes)
 

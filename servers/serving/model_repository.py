@@ -216,13 +216,23 @@ class ModelRepository:
         They are in the order of the configuration, each followed by its adapters.
         """
         found: list[ModelDescription] = []
-        for each in self._answering():
-            role = each.http_role
-            if role is None:
+        for slot in self._slots.values():
+            each, role = slot.servable, slot.servable.http_role
+            if role is None or each.state not in _ANSWERING:
                 continue
-            for name in (each.name, *each.adapters):
-                parent = "" if name == each.name else each.name
-                found.append(ModelDescription(name, each.created, parent, role.task, role.facts))
+            found += (
+                ModelDescription(
+                    name,
+                    each.created,
+                    "" if name == each.name else each.name,
+                    role.task,
+                    role.facts,
+                    role.card,
+                    each.state is ServableState.AVAILABLE,
+                    slot.idle_seconds,
+                )
+                for name in (each.name, *each.adapters)
+            )
         return found
 
     def endpoints(self) -> Sequence[ServedEndpoint]:
@@ -368,6 +378,10 @@ class ModelRepository:
         retiring.add_done_callback(lambda task: self._retiring.pop(task, None))
         # Wait for its first step, which refuses new requests.
         await asyncio.sleep(0)
+
+    def release(self, model: str) -> None:
+        """See `servers.contract.data_plane.DataPlane.release`."""
+        self._entry_for_request(model).release()
 
     # Plain models for graphs ----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
+from calculators.kit.model_card import NO_CARD, ModelCard
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.tasks import AuthorEndpoint
 from graph_runtime import Code, LoadProgress, UnavailableError
@@ -32,11 +33,13 @@ class HttpRole:
         task: the name of its task; "" for a graph of the author's own.
         facts: further members of the model in ``/v3/models``; empty before it is loaded.
         endpoints: the paths that its nodes of authors answer.
+        card: what clients of Ollama's API ask of it; empty before it is loaded.
     """
 
     task: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
     endpoints: tuple[AuthorEndpoint, ...] = ()
+    card: ModelCard = NO_CARD
 
 
 class Loading:

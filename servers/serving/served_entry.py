@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -167,6 +168,11 @@ class ServedEntry:
     def group(self) -> str:
         """The group with which it is loaded and unloaded; "" if it is on its own."""
         return self.entry.residence.group if self._settings.idle_unload_seconds > 0 else ""
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """How long it may be without requests until it is unloaded; None: it stays."""
+        return (self._idle_limit or math.inf) if self.loads_on_demand else None
 
     @property
     def _idle_limit(self) -> float:
@@ -501,6 +507,17 @@ class ServedEntry:
         for each in loaded:
             _log.info("%s: idle for %g s: unloading", each.name, each._idle_limit)
             each._job = each._begin(each._unload_idle(), "unload")
+
+    def release(self) -> None:
+        """Unload the servable if it has no request now and the next one loads it again.
+
+        One with a group stays, because the group's other members may have requests.
+        """
+        is_used = self.is_busy or self._waiting.requests or not self.servable.idle_seconds()
+        loaded = self.servable.state is ServableState.AVAILABLE
+        if loaded and self.loads_on_demand and not self.group and not is_used:
+            _log.info("%s: a client lets it go: unloading", self.name)
+            self._job = self._begin(self._unload_idle(), "unload")
 
     def _is_idle(self) -> bool:
         return (

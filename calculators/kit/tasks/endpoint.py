@@ -29,6 +29,7 @@ class ErrorForm(Enum):
     ANTHROPIC = auto()
     GOOGLE = auto()
     LLAMA_CPP = auto()
+    OLLAMA = auto()
 
 
 class StreamForm(Enum):
@@ -37,6 +38,8 @@ class StreamForm(Enum):
     EVENTS = "text/event-stream"
     #: One JSON array, of which each piece is complete items.
     ARRAY = "application/json"
+    #: A line of JSON after the other; the last one does not have ``"done":false}`` at its end.
+    LINES = "application/x-ndjson"
 
 
 #: Stands for the name of a model in the path of an endpoint.
@@ -56,6 +59,7 @@ class TaskEndpoint:
             path names the model: the parsed body gets it as ``model``.
         prefixes: ``("",)`` for a path that is whole.
         streams: ``"stream": true`` in a request asks for server-sent events.
+        streams_by_default: so does a request that does not have the member.
         always_streams: every answer is a stream; the parsed body gets ``"stream": true``.
         query: the names of the query that the parsed body gets as members.
         stream_form: returns the form of a stream for the members of its request; None: events.
@@ -73,11 +77,14 @@ class TaskEndpoint:
             with a whole JSON object. Takes the request's members ``model`` and ``stream_options``
             and the answer's text, and raises `ValueError` if that is none. None: such an answer is
             sent as it is.
+        only_loads: returns the answer to a request that asks for nothing but that the model is
+            loaded, from its members; None: it asks for more.
     """
 
     path: str
     prefixes: tuple[str, ...] = PREFIXES
     streams: bool = False
+    streams_by_default: bool = False
     always_streams: bool = False
     query: tuple[str, ...] = ()
     stream_form: Callable[[Mapping[str, Any]], StreamForm] | None = None
@@ -89,6 +96,7 @@ class TaskEndpoint:
     needs_model: bool = True
     is_socket: bool = False
     events_of: Callable[[Mapping[str, Any], str], str] | None = None
+    only_loads: Callable[[Mapping[str, Any]], str | None] = lambda members: None
 
     def paths(self) -> tuple[str, ...]:
         """Return all whole paths."""

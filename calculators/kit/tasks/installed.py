@@ -93,6 +93,7 @@ def _behaviour(endpoint: TaskEndpoint) -> tuple[object, ...]:
         endpoint.streams,
         endpoint.always_streams,
         endpoint.query,
+        endpoint.streams_by_default,
         endpoint.error_form,
         endpoint.methods,
         endpoint.takes_form,

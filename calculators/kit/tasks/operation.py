@@ -1,7 +1,7 @@
 """Operations of the OpenAPI document, as tasks and servers describe them.
 
 Names of schemas, parameters and headers are common to the whole document: `ref` refers to a schema
-of the task, or to one of the server (``OpenAIError``, ``AnthropicError``).
+of the task, or to one of the server (``OpenAIError``, ``AnthropicError``, ``OllamaError``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
+LINES: Final = "application/x-ndjson"
 BINARY: Final = "application/octet-stream"
 FORM: Final = "multipart/form-data"
 
@@ -108,8 +109,9 @@ def posted(
     answers: Mapping[int, OperationAnswer],
     tag: str = "OpenAI",
     about: str = "",
+    form: ErrorForm = ErrorForm.OPENAI,
 ) -> Operation:
-    """Return the operation of an endpoint that takes a body and has OpenAI's errors.
+    """Return the operation of an endpoint that takes a body.
 
     A graph answers it; see `Operation`.
     """
@@ -120,7 +122,7 @@ def posted(
         tag=tag,
         summary=summary,
         about=about,
-        form=ErrorForm.OPENAI,
+        form=form,
         runs_graph=True,
         parameters=("Timeout",),
         body=body,
@@ -178,6 +180,11 @@ def media(schema: Schema, **examples: Any) -> MediaType:
             for name, value in examples.items()
         }
     return made
+
+
+def lines(about: str, schema: Schema) -> MediaType:
+    """Describe lines of JSON by the schema of one line."""
+    return {"schema": string(about, contentMediaType=JSON, contentSchema=schema)}
 
 
 def events(about: str, schema: Schema | None = None, *, last: str = "") -> MediaType:

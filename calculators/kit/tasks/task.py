@@ -21,6 +21,7 @@ from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.tasks.endpoint import TaskEndpoint
 
 if TYPE_CHECKING:
+    from calculators.kit.model_card import ModelCard
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import NodePlan, Registry, ResourceSettings
     from protos import messages
@@ -91,6 +92,7 @@ class Task(ABC):
             a hub's models, which servers download.
         is_default: the task is assumed where none is named.
         generates_text: requests have generations to count.
+        capabilities: of all its models, as `calculators.kit.model_card.ModelCard` has them.
         processes: modules of the processes that a node of the task starts when it loads, with
             their environment variables: a server may start them early
             (`calculators.kit.child_process.early_start`).
@@ -106,6 +108,7 @@ class Task(ABC):
     model_flags: tuple[str, ...] = ()
     is_default: bool = False
     generates_text: bool = False
+    capabilities: tuple[str, ...] = ()
     processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
     converts_gguf: bool = False
 
@@ -167,6 +170,15 @@ class Task(ABC):
         ``resource``: of the model's node. Values are JSON's.
         """
         return {}
+
+    def model_card(self, resource: Any) -> ModelCard:
+        """Return the facts about a loaded model that clients ask for.
+
+        ``resource``: of the model's node.
+        """
+        from calculators.kit.model_card import NO_CARD
+
+        return NO_CARD
 
     def first_messages(self, node: NodePlan, settings: ResourceSettings) -> Mapping[str, bytes]:
         """Return the first messages to `processes` of a node, by module, as loading will send them.

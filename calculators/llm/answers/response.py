@@ -6,6 +6,7 @@ are constant text of one answer (`ResponseHead`, `EventFrame`).
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Final
+from typing import Final, Never
 
 import msgspec
 
@@ -238,8 +239,21 @@ class AnswerDetails:
             return ""
         if self._prompts is None:
             return ',"prompt_token_ids":null'
-        ids = memoryview(self._prompts[number]).cast("q").tolist()
-        return f',"prompt_token_ids":{_encode(ids).decode()}'
+        return f',"prompt_token_ids":{_encode(self._prompt_ids(number)).decode()}'
+
+    def context(self, ids: Sequence[int] | None = None) -> str:
+        """Return Ollama's member ``context``: the ids of the first prompt and of its answer.
+
+        ``ids``: the answer's; None: those since the last time.
+        """
+        if not self._has_token_ids or self._prompts is None:
+            return ""
+        said = [*self._prompt_ids(0), *(self._waiting[0] if ids is None else ids)]
+        return f',"context":{_encode(said).decode()}'
+
+    def _prompt_ids(self, number: int) -> list[int]:
+        assert self._prompts is not None
+        return memoryview(self._prompts[number]).cast("q").tolist()
 
     def prompt_once(self, place: int, number: int = 0) -> str:
         """Return the member of `prompt` for the first event at a place, and "" for later ones."""
@@ -304,6 +318,25 @@ class MadeCall:
     call_id: str
     name: str
     arguments: str = ""
+
+
+def object_json(arguments: str) -> str:
+    """Return the arguments of a call as the JSON of an object, for APIs where they are one.
+
+    Arguments that are none, because the model stopped early or wrote something else, become
+    ``{"INVALID_JSON": text}``, the form in which Anthropic's clients show them to the model.
+    """
+    if not arguments.strip():
+        return "{}"
+    try:
+        value = json.loads(arguments, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        value = None
+    return arguments if isinstance(value, dict) else f'{{"INVALID_JSON":{quote(arguments)}}}'
+
+
+def _refuse(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.kit.requests.members import Members, Standing, read_members, table
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.generation_request import (
-    TEXT_APIS,
     Api,
     GenerationRequest,
     check_sampling_by,
@@ -25,6 +24,8 @@ from calculators.language.generation_request import (
 )
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
 from calculators.llm.api.google.generate_content_request import GenerateContentRequest
+from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
+from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
 from calculators.llm.requests.checked_request import (
     TRUNCATION_MEMBERS,
@@ -62,6 +63,8 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.GENERATE_CONTENT: CHAT_MEMBERS,
     Api.LLAMA_CPP_COMPLETION: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
     Api.INFILL: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
+    Api.OLLAMA_CHAT: OLLAMA_CHAT_MEMBERS,
+    Api.OLLAMA_GENERATE: GENERATE_MEMBERS,
 }
 #: The members that a model reads, beside those that the neutral request has fields for.
 _NEUTRAL: Final[Members] = table(
@@ -81,9 +84,15 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     Api.GENERATE_CONTENT: "",
     Api.LLAMA_CPP_COMPLETION: "cmpl-",
     Api.INFILL: "cmpl-",
+    # Ollama's answers have no id: only logs and nodes see it.
+    Api.OLLAMA_CHAT: "ollama-",
+    Api.OLLAMA_GENERATE: "ollama-",
 }
 #: The APIs whose limit of new tokens may be more than the model has room for.
-_MAY_BE_SHORTER: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL)
+_MAY_BE_SHORTER: Final = (
+    *(Api.MESSAGES, Api.LLAMA_CPP_COMPLETION, Api.INFILL),
+    *(Api.OLLAMA_CHAT, Api.OLLAMA_GENERATE),
+)
 _OF_SOME: Final = frozenset(
     {"stop_sequences", "logprobs", "top_logprobs", "include", "echo", "add_special_tokens"}
     | LINE_MEMBERS.keys()
@@ -158,7 +167,8 @@ def neutral_request(
 
     Args:
         checked: the request as its API's reader returns it.
-        body: the body, of which the members for the model are taken as they are.
+        body: the body, of which the members for the model are taken as they are; see
+            `calculators.llm.endpoints.Generating.flat`.
         has_prompt: without it, messages, prompts and all that only the model needs are left out:
             an answer can be written, and the memory of a long prompt is free.
     """
@@ -182,6 +192,7 @@ def neutral_request(
         if has_prompt:
             written |= {
                 "messages": tuple(checked.messages),
+                "context": checked.context,
                 "images": checked.images,
                 "sounds": checked.sounds,
                 "tools": checked.tools,
@@ -269,7 +280,7 @@ def resolved_request(
         structured=only_one(request.form, generation.structured),
         speech=checked_speech(request.speech, limits),
     )
-    if request.api in TEXT_APIS:
+    if request.prompts:
         return CompletionRequest(
             **structs.asdict(generation),
             prompts=request.prompts,
@@ -281,6 +292,7 @@ def resolved_request(
     return ChatRequest(
         **structs.asdict(generation),
         messages=list(request.messages),
+        context=request.context,
         images=request.images,
         sounds=request.sounds,
         tools=request.tools,

@@ -21,6 +21,7 @@ from calculators.llm.api.anthropic.messages_writer import messages_writer
 from calculators.llm.api.google.generate_content_writer import GenerateContentWriter
 from calculators.llm.api.llama_cpp.completion_writer import LlamaCppWriter
 from calculators.llm.api.neutral_request import new_answer_id
+from calculators.llm.api.ollama.ollama_writer import ollama_writer
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
 
@@ -40,6 +41,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return GenerateContentWriter(begun)
         case Api.LLAMA_CPP_COMPLETION | Api.INFILL:
             return LlamaCppWriter(begun)
+        case Api.OLLAMA_CHAT | Api.OLLAMA_GENERATE:
+            return ollama_writer(begun)
 
 
 _STOP_REASONS: Final = {
@@ -57,14 +60,16 @@ _WITHOUT_DONE: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL)
 def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
     """Return the events of the asked API for an answer that a graph gave whole.
 
-    JSON that is not an answer of a language model becomes the data of one event.
+    JSON that is not an answer of a language model becomes the data of one event, or one line.
 
     Args:
         asked: the members ``model``, ``stream_options`` and ``alt`` of the request.
 
     Raises:
-        ValueError: the text is not a JSON object.
+        ValueError: the text is not a JSON object, or is a line of them.
     """
+    if answer.endswith("\n"):
+        raise ValueError("the answer is in lines")
     body = json.loads(answer)
     if not isinstance(body, dict):
         raise ValueError("the answer is not a JSON object")
@@ -78,6 +83,8 @@ def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:
         pass
     if not choices and api is Api.GENERATE_CONTENT:
         return f"[{json.dumps(body)}]" if is_array else f"data: {json.dumps(body)}\n\n"
+    if not choices and api in (Api.OLLAMA_CHAT, Api.OLLAMA_GENERATE):
+        return f"{json.dumps(body)}\n"
     if not choices:
         return f"data: {json.dumps(body)}\n\n{'' if api in _WITHOUT_DONE else DONE}"
     options = asked.get("stream_options")

@@ -142,6 +142,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
         shows_thinking: the answer shows the reasoning.
         custom_tools: the client's tools that take a text, as it wrote them.
         has_functions: the client offers ``functions``, so its calls are ``function_call``.
+        context: token ids that the prompt begins with, from an earlier answer.
     """
 
     messages: list[dict[str, Any]]
@@ -155,6 +156,7 @@ class ChatRequest(CheckedRequest, frozen=True, kw_only=True):
     shows_thinking: bool = True
     custom_tools: tuple[dict[str, Any], ...] = ()
     has_functions: bool = False
+    context: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,12 +43,12 @@ class MediaCheck:
         Args:
             path: of the part, such as ``messages[0].content[1]``.
             url: of the image, maybe a ``data:`` URL.
-            member: path of the URL inside the part, such as ``image_url.url``.
+            member: path of the URL inside the part, such as ``image_url.url``; "": it is the part.
 
         Raises:
             RequestError: the model reads no images, or not as many.
         """
-        self.images.append(ImageReference(url, f"{path}.{member}"))
+        self.images.append(ImageReference(url, f"{path}.{member}" if member else path))
         _check_count(len(self.images), self._limits.max_images, path, "images")
 
     def sound(self, path: str, data: str, member: str) -> None:

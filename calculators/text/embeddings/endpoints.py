@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 from calculators.kit.tasks.endpoint import ErrorForm, TaskEndpoint
 
@@ -23,6 +25,25 @@ BATCH_EMBED_CONTENTS: Final = TaskEndpoint(
     error_form=ErrorForm.GOOGLE,
     operation="embeddings",
 )
+
+
+def _nothing_embedded(members: Mapping[str, Any]) -> str | None:
+    """Return the answer to a request of Ollama's API without texts; None: it has some."""
+    if members.get("input") or members.get("prompt"):
+        return None
+    return '{"embeddings": [], "embedding": []}'
+
+
+_ollama: Final = partial(
+    TaskEndpoint,
+    prefixes=("",),
+    error_form=ErrorForm.OLLAMA,
+    operation="embeddings",
+    only_loads=_nothing_embedded,
+)
+#: Ollama's forms, the second of which is the older one.
+OLLAMA_EMBED: Final = _ollama("/api/embed")
+OLLAMA_EMBEDDINGS: Final = _ollama("/api/embeddings")
 TOKENIZE: Final = TaskEndpoint(
     "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
 )

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from calculators.kit.tasks.nodes import PayloadCalculator, node_resource
-from calculators.text.embeddings.endpoints import COHERE_PATH, EMBED, EMBEDDINGS
+from calculators.text.embeddings.endpoints import (
+    COHERE_PATH,
+    EMBED,
+    EMBEDDINGS,
+    OLLAMA_EMBED,
+    OLLAMA_EMBEDDINGS,
+)
 from calculators.text.embeddings.google import (
     google_answer,
     parse_batch_embed_contents,
@@ -22,12 +28,16 @@ from calculators.text.embeddings.request import (
     EmbeddingsRequest,
     parse_cohere_request,
     parse_embeddings_request,
+    parse_ollama_embed_request,
+    parse_ollama_embeddings_request,
     parse_tei_request,
 )
 from calculators.text.embeddings.servable import (
     Answered,
     EmbeddingsServable,
     cohere_answer,
+    ollama_answer,
+    ollama_vector,
     openai_answer,
     tei_answer,
 )
@@ -88,15 +98,20 @@ _GOOGLE: Final = {
     "embedContent": _Form(parse_embed_content, google_answer),
     "batchEmbedContents": _Form(parse_batch_embed_contents, google_answer),
 }
+_OF_OLLAMA: Final = {
+    OLLAMA_EMBED.path: _Form(parse_ollama_embed_request, ollama_answer),
+    OLLAMA_EMBEDDINGS.path: _Form(parse_ollama_embeddings_request, ollama_vector),
+}
 
 
 class EmbeddingsCalculatorOV(PayloadCalculator):
     """Answers a request to ``/v3/embeddings`` with a vector for each of its texts.
 
     ``/embed`` takes the forms of text-embeddings-inference and of Cohere, ``:embedContent`` and
-    ``:batchEmbedContents`` Google's; paths that end in ``tokenize`` and ``detokenize`` are answered
-    by the model's tokenizer. All of it happens in the model's own process; no thread waits. The
-    tags are OpenVINO Model Server's; those with HTTP_ before them are taken too.
+    ``:batchEmbedContents`` Google's, ``/api/embed`` and ``/api/embeddings`` Ollama's; paths that
+    end in ``tokenize`` and ``detokenize`` are answered by the model's tokenizer. All of it happens
+    in the model's own process; no thread waits. The tags are OpenVINO Model Server's; those with
+    HTTP_ before them are taken too.
 
     ::
 
@@ -132,7 +147,9 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
         if path.endswith("tokenize"):
             return await answer_tokenize(self._servable.model, payload)
         value = payload.parsed_json
-        if path.endswith(EMBEDDINGS.path):
+        if path in _OF_OLLAMA:
+            form = _OF_OLLAMA[path]
+        elif path.endswith(EMBEDDINGS.path):
             form = _OPENAI
         elif (googles := _GOOGLE.get(path.rpartition(":")[2])) is not None:
             form = googles

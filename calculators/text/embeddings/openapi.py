@@ -25,6 +25,8 @@ from calculators.text.embeddings.endpoints import (
     EMBED,
     EMBED_CONTENT,
     EMBEDDINGS,
+    OLLAMA_EMBED,
+    OLLAMA_EMBEDDINGS,
     TOKENIZE,
 )
 from calculators.text.embeddings.google import (
@@ -32,7 +34,13 @@ from calculators.text.embeddings.google import (
     EMBED_CONTENT_MEMBERS,
     GOOGLE_SCHEMAS,
 )
-from calculators.text.embeddings.request import COHERE_MEMBERS, EMBEDDINGS_MEMBERS, TEI_MEMBERS
+from calculators.text.embeddings.request import (
+    COHERE_MEMBERS,
+    EMBEDDINGS_MEMBERS,
+    OLLAMA_EMBED_MEMBERS,
+    OLLAMA_EMBEDDINGS_MEMBERS,
+    TEI_MEMBERS,
+)
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
 
 _VECTOR: Final = array(number())
@@ -57,6 +65,17 @@ _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("object", "data", "model", "usage"),
     ),
+    "OllamaEmbedResponse": record(
+        {
+            "model": string(),
+            "embeddings": array(_VECTOR),
+            "total_duration": integer("In nanoseconds.", minimum=0),
+            "load_duration": integer("In nanoseconds.", minimum=0),
+            "prompt_eval_count": integer("The tokens of all texts.", minimum=0),
+        },
+        required=("embeddings",),
+    ),
+    "OllamaEmbeddingsResponse": record({"embedding": _VECTOR}, required=("embedding",)),
     "EmbedTextsResponse": record(
         {
             "id": string(),
@@ -127,6 +146,21 @@ def describe(model: str) -> TaskDescription:
             ),
         )
     )
+    ollama = [
+        posted(
+            paths_of(endpoint),
+            id=id,
+            summary=summary,
+            tag="Ollama",
+            form=ErrorForm.OLLAMA,
+            body={JSON: media(ref(f"{name}Request"), a_text={"model": model, member: "Hello"})},
+            answers={200: answer("The vectors.", {JSON: media(ref(f"{name}Response"))})},
+        )
+        for endpoint, id, name, summary, member in (
+            (OLLAMA_EMBED, "ollamaEmbed", "OllamaEmbed", "A vector for each text", "input"),
+            (OLLAMA_EMBEDDINGS, "ollamaEmbeddings", "OllamaEmbeddings", "A vector", "prompt"),
+        )
+    ]
     tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
     inputs = with_timeout(TEI_MEMBERS)
     inputs["required"] = ["inputs"]
@@ -136,8 +170,10 @@ def describe(model: str) -> TaskDescription:
         "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
         "EmbedContentRequest": with_timeout(EMBED_CONTENT_MEMBERS),
         "BatchEmbedContentsRequest": with_timeout(BATCH_MEMBERS),
+        "OllamaEmbedRequest": with_timeout(OLLAMA_EMBED_MEMBERS),
+        "OllamaEmbeddingsRequest": with_timeout(OLLAMA_EMBEDDINGS_MEMBERS),
     }
     return TaskDescription(
-        (embeddings, embed, *googles, *tokenizing.operations),
+        (embeddings, embed, *googles, *ollama, *tokenizing.operations),
         {**schemas, **GOOGLE_SCHEMAS, **_ANSWER_SCHEMAS, **tokenizing.schemas},
     )

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.keep_alive import KEEP_ALIVE
 from calculators.kit.requests.members import (
     ABOUT_THE_CLIENT,
     BOOLEAN,
@@ -371,6 +372,23 @@ COHERE_MEMBERS: Final[Members] = table(
 )
 
 
+_OLLAMA_MEMBERS: Final[Members] = table(
+    EVERYWHERE,
+    KEEP_ALIVE,
+    ignored("is about language models; dimensions and truncate stand beside them", "options"),
+)
+OLLAMA_EMBED_MEMBERS: Final[Members] = table(
+    _OLLAMA_MEMBERS,
+    honoured("input", Value(TEXTS_SCHEMA), "A text, or texts. Without any the model is loaded."),
+    honoured("truncate", BOOLEAN, "Cut off what is too long for the model; the default is true."),
+    honoured("dimensions", Integer(maximum=65536), "The first numbers of each embedding."),
+)
+OLLAMA_EMBEDDINGS_MEMBERS: Final[Members] = table(
+    _OLLAMA_MEMBERS,
+    honoured("prompt", Value(_TEXT), "A text. Without any the model is loaded."),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingsRequest:
     """Texts to embed, checked.
@@ -437,6 +455,35 @@ def parse_tei_request(body: object) -> EmbeddingsRequest:
         truncation=read_truncation(read),
         dimensions=read.get("dimensions"),
         normalizes=read.get("normalize", True),
+    )
+
+
+def parse_ollama_embed_request(body: object) -> EmbeddingsRequest:
+    """Return the request of a parsed body of ``/api/embed``; see `parse_embeddings_request`."""
+    read = read_members(fields.body_object(body), OLLAMA_EMBED_MEMBERS)
+    return EmbeddingsRequest(
+        model=read.get("model", ""),
+        body=read,
+        texts=read_texts(read, "input"),
+        truncation=Truncation(read.get("truncate", True)),
+        dimensions=read.get("dimensions") or None,
+        normalizes=True,
+    )
+
+
+def parse_ollama_embeddings_request(body: object) -> EmbeddingsRequest:
+    """Return the request of a parsed JSON body of ``/api/embeddings``, of one text.
+
+    See `parse_embeddings_request`.
+    """
+    read = read_members(fields.body_object(body), OLLAMA_EMBEDDINGS_MEMBERS)
+    if not isinstance(read.get("prompt"), str):
+        raise fields.wrong_type("prompt", "a string", read.get("prompt"))
+    return EmbeddingsRequest(
+        model=read.get("model", ""),
+        body=read,
+        texts=read_texts(read, "prompt"),
+        truncation=Truncation(cuts=True),
     )
 
 

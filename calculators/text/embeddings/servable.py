@@ -20,16 +20,19 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from calculators.kit.model_card import ModelCard, read_model_card
 from calculators.kit.model_directory import read_checked_json
 from calculators.kit.model_initializer import ModelHost
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.request_record import current_record
 from calculators.kit.tasks.nodes import find_model_options, naming_node
 from calculators.text.embeddings.encoding import Cut, Embed
 from calculators.text.embeddings.request import EmbeddingsRequest, Truncation, find_prompt
@@ -128,6 +131,23 @@ def openai_answer(answered: Answered) -> bytes:
 def tei_answer(answered: Answered) -> bytes:
     """Return the answer of ``/embed``: an array of vectors."""
     return b"[" + b",".join(as_json(answered.vectors, "float", is_base64=False)) + b"]"
+
+
+def ollama_answer(answered: Answered) -> bytes:
+    """Return the answer of ``/api/embed``: the vectors, with counts and nanoseconds."""
+    rows = as_json(answered.vectors, "float", is_base64=False)
+    record = current_record()
+    took = 0 if record is None else perf_counter_ns() - record.began
+    return (
+        b'{"model":%b,"embeddings":[%b],"total_duration":%d,"load_duration":0,'
+        b'"prompt_eval_count":%d}'
+        % (orjson.dumps(answered.request.model), b",".join(rows), took, answered.tokens)
+    )
+
+
+def ollama_vector(answered: Answered) -> bytes:
+    """Return the answer of ``/api/embeddings``: the vector of the only text."""
+    return b'{"embedding":%b}' % as_json(answered.vectors, "float", is_base64=False)[0]
 
 
 def cohere_answer(answered: Answered) -> bytes:
@@ -303,6 +323,11 @@ class EmbeddingsServable(TextServable[EmbeddingsOptions]):
         super().__init__(
             "calculators.text.embeddings.process", options, kind="embedding", host=host
         )
+
+    @property
+    def card(self) -> ModelCard:
+        """The facts about the model that clients ask for."""
+        return read_model_card(self._options.model.directory, ("embedding",))
 
     async def answer(self, request: EmbeddingsRequest, write: Callable[[Answered], bytes]) -> bytes:
         """Return the answer to a request, as ``write`` puts it.

@@ -22,12 +22,16 @@ from calculators.text.embeddings.endpoints import (
     EMBED,
     EMBED_CONTENT,
     EMBEDDINGS,
+    OLLAMA_EMBED,
+    OLLAMA_EMBEDDINGS,
     TOKENIZE,
 )
 from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
+    from calculators.kit.model_card import ModelCard
     from calculators.kit.tasks.operation import TaskDescription
+    from calculators.text.embeddings.servable import EmbeddingsServable
     from graph_runtime import Registry
 
 _GRAPH: Final = encoder_graph(
@@ -70,16 +74,13 @@ class EmbeddingsTask(EncoderTask):
 
     name = "embeddings"
     endpoints = (
-        EMBEDDINGS,
-        EMBED,
-        TOKENIZE,
-        DETOKENIZE,
-        EMBED_CONTENT,
-        BATCH_EMBED_CONTENTS,
+        *(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
+        *(EMBED_CONTENT, BATCH_EMBED_CONTENTS, OLLAMA_EMBED, OLLAMA_EMBEDDINGS),
     )
     docs = "calculators/text/embeddings/README.md"
     calculators = ("EmbeddingsCalculatorOV", "TextEmbeddingCalculator")
     options = EmbeddingsTaskOptions
+    capabilities = ("embedding",)
     converts_gguf = True
 
     def register(self, registry: Registry) -> None:
@@ -92,6 +93,9 @@ class EmbeddingsTask(EncoderTask):
         registry.register_calculator(EmbeddingsCalculatorOV)
         registry.register_calculator(TextEmbeddingCalculator)
         registry.register_resource_initializer(EmbeddingsResourceInitializer())
+
+    def model_card(self, resource: EmbeddingsServable) -> ModelCard:
+        return resource.card
 
     def describe(self, model: str) -> TaskDescription:
         from calculators.text.embeddings.openapi import describe

@@ -331,3 +331,31 @@ class ArrayStream(EventStream):
             self._send((b"," if self._last else b"[") + body + b"]")
         self.end()
         return True
+
+
+#: The end of a line that others follow.
+_GOES_ON: Final = b'"done":false}\n'
+
+
+class LineStream(EventStream):
+    """A line of JSON after the other to one client; each packet is made of complete lines."""
+
+    __slots__ = ()
+    fields: ClassVar[Mapping[str, str]] = {**_FIELDS, "Content-Type": StreamForm.LINES.value}
+
+    def ping_if_silent(self, now: float, seconds: float) -> None:
+        """Send nothing: clients take an empty line for JSON."""
+
+    def fail(self, error: HttpError) -> bool:
+        """Send the error as the last line, unless the graph sent its last line."""
+        if not self._ended and (not self._last or self._last.endswith(_GOES_ON)):
+            self._send(error.body(self._form, self._record.request_id) + b"\n")
+        self.end()
+        return True
+
+
+STREAMS: Final[Mapping[StreamForm, type[EventStream]]] = {
+    StreamForm.EVENTS: EventStream,
+    StreamForm.ARRAY: ArrayStream,
+    StreamForm.LINES: LineStream,
+}

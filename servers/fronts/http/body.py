@@ -190,11 +190,11 @@ async def read_json(
     settings: HttpSettings,
     hold: BodyHold,
     *,
-    types: str = "application/json",
+    types: str | None = "application/json",
 ) -> tuple[bytes, Any]:
     """Read a JSON body; return it as sent, and parsed.
 
-    ``types``: the Content-Types that the path takes, for the error about another one.
+    ``types``: the Content-Types that the path takes, for the error about another one; None: any.
 
     Raises:
         HttpError: 400, 408, 413, 415, 417.
@@ -204,7 +204,7 @@ async def read_json(
     if "Content-Encoding" in request.headers:
         check_encoding(request)
     content_type = request.headers.get("Content-Type", "")
-    if content_type != "application/json":
+    if types is not None and content_type != "application/json":
         _check_content_type(content_type, types)
     body = await read_bytes(request, settings, settings.max_body_bytes, hold)
     depth, elements = settings.max_json_depth, settings.max_json_elements

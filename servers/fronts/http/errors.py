@@ -103,7 +103,7 @@ class HttpError(Exception):
         match form:
             case ErrorForm.OPENAI:
                 return self.openai_body()
-            case ErrorForm.KSERVE:
+            case ErrorForm.KSERVE | ErrorForm.OLLAMA:
                 return self.kserve_body()
             case ErrorForm.ANTHROPIC:
                 return self.anthropic_body(request_id)
@@ -123,7 +123,7 @@ class HttpError(Exception):
         return json.dumps({"error": error}).encode()
 
     def kserve_body(self) -> bytes:
-        """Return ``{"error": text}``, as in KServe's v2 protocol."""
+        """Return ``{"error": text}``, as in KServe's v2 protocol and in Ollama's API."""
         return json.dumps({"error": self.message, **self.details}).encode()
 
     def anthropic_body(self, request_id: str) -> bytes:

@@ -23,8 +23,8 @@ from servers.contract.data_plane import Disconnection, ServedEndpoint
 from servers.contract.failure import forget_frames
 from servers.fronts.body_room import BodyHold
 from servers.fronts.http.answer_streams import (
+    STREAMS,
     AnswerStream,
-    ArrayStream,
     ByteStream,
     EventStream,
     SentResponse,
@@ -137,8 +137,7 @@ class Exchange:
 
         ``headers``: further ones of this answer.
         """
-        kind = EventStream if stream_form is StreamForm.EVENTS else ArrayStream
-        stream = kind(
+        stream = STREAMS[stream_form](
             self.connection,
             self.record,
             {**self.headers, **headers} if headers else self.headers,

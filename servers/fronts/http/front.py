@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -318,8 +319,35 @@ async def start_front(
             listeners.append(listener)
             # With port 0, the port that the first host gets is that of all hosts.
             port = listener.sockets[0].getsockname()[1]
+        if settings.ollama and port != settings.ollama_port:
+            listener = await _listen_for_ollama(make, settings)
+            listeners.append(listener)
+            handler.ollama_port = listener.sockets[0].getsockname()[1]
     except OSError:
         for listener in listeners:
             listener.close()
         raise
     return HttpFront(handler, connections, listeners, handshakes)
+
+
+async def _listen_for_ollama(
+    make: Callable[[], asyncio.BaseProtocol], settings: HttpSettings
+) -> asyncio.Server:
+    """Listen where clients of Ollama look for it.
+
+    Raises:
+        OSError: the port is taken, perhaps by Ollama; ``filename`` is the address.
+    """
+    host, port = "127.0.0.1", settings.ollama_port
+    try:
+        return await asyncio.get_running_loop().create_server(
+            make,
+            host,
+            port,
+            backlog=_BACKLOG,
+            reuse_address=True,
+            reuse_port=settings.shares_port or None,
+        )
+    except OSError as error:
+        error.filename = f"{host}:{port}"
+        raise

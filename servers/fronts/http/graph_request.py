@@ -31,9 +31,9 @@ from calculators.kit.tasks import (
     tasks_at,
 )
 from calculators.kit.tasks.operation import EVENTS, JSON
-from graph_runtime import Code, FamilySettings, GraphError
+from graph_runtime import Code, FamilySettings, GraphError, NotFoundError
 from servers.access import KEY_HEADERS
-from servers.contract.data_plane import DataPlane, Method
+from servers.contract.data_plane import DataPlane, LoadedServable, Method
 from servers.fronts.http.answer_streams import AnswerStream, SentResponse, with_warnings
 from servers.fronts.http.body import check_encoding, has_json, read_bytes, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
@@ -51,6 +51,7 @@ from servers.fronts.http.exchange import (
 )
 from servers.fronts.http.form_body import FORM, has_form, read_form
 from servers.fronts.http.message_stream import KEY_PROTOCOL, MessageStream, wants_socket
+from servers.fronts.http.ollama_requests import check_sender, names_of, no_model, released_model
 from servers.fronts.http.routes import may_stream, nothing_at
 from servers.fronts.http.settings import BATCH_HEADER, HttpSettings
 
@@ -315,8 +316,20 @@ class GraphRequests:
         model = self._model_of(members, path, endpoint, request.method)
         if TIMEOUT in members:
             limit_time_by(exchange, members[TIMEOUT])
+        released = ""
+        if exchange.error_form is ErrorForm.OLLAMA and endpoint is not None:
+            loaded = endpoint.only_loads(members)
+            is_over = loaded is not None
+            released = released_model(members, self._data_plane, self._settings, is_all=is_over)
+            if loaded is not None:
+                if released:
+                    self._data_plane.release(released)
+                else:
+                    await self._resolve(exchange, model, Method.UNARY, members)
+                return await send_whole(exchange, _JSON_FIELDS, (loaded.encode(),))
         streams = may_stream(path) if endpoint is None else endpoint.streams
-        is_stream = streams and _wants_stream(members)
+        by_default = endpoint is not None and endpoint.streams_by_default
+        is_stream = streams and _wants_stream(members, by_default=by_default)
         payload = self._payload(exchange, body, value, form)
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
@@ -335,7 +348,10 @@ class GraphRequests:
         # A parsed body is several times as large as the body: only the graph should hold it.
         left = [payload]
         del body, value, form, members, payload, stream
-        return await self._run(exchange, model, method, left, answer)
+        response = await self._run(exchange, model, method, left, answer)
+        if released:
+            self._data_plane.release(released)
+        return response
 
     async def answer_at_own_path(self, exchange: Exchange) -> web.StreamResponse:
         """Answer one request to an endpoint of an author, which one of ``exchange.served`` has.
@@ -387,7 +403,7 @@ class GraphRequests:
         exchange.record.model = model
         try:
             try:
-                servable = await self._data_plane.resolve(model, method)
+                servable = await self._resolve(exchange, model, method, left[0].parsed_json)
                 await servable.answer(left.pop(), answer.emit)
             except asyncio.CancelledError as cancellation:
                 raise exchange.reason_of(cancellation) from None
@@ -397,6 +413,28 @@ class GraphRequests:
             fail_stream(exchange, answer.stream, raised)
             return SentResponse()
         return await answer.end()
+
+    async def _resolve(
+        self, exchange: Exchange, model: str, method: Method, members: Any
+    ) -> LoadedServable:
+        """Return the servable for a request. Call it at once.
+
+        A client of Ollama's may name it with a tag or without; ``members``, of its body, then get
+        the name that is served.
+
+        Raises:
+            NotFoundError: there is no such model.
+        """
+        if exchange.error_form is not ErrorForm.OLLAMA:
+            return await self._data_plane.resolve(model, method)
+        for name in names_of(model):
+            try:
+                servable = await self._data_plane.resolve(name, method)
+            except NotFoundError:
+                continue
+            exchange.record.model = members["model"] = name
+            return servable
+        raise no_model(model)
 
     async def _answer_socket(self, exchange: Exchange, model: str) -> web.StreamResponse:
         request = exchange.request
@@ -426,7 +464,10 @@ class GraphRequests:
     ) -> tuple[bytes, dict[str, Any]]:
         request = exchange.request
         takes_form = endpoint is None or endpoint.takes_form
-        types = f"application/json or {FORM}" if takes_form else "application/json"
+        types: str | None = f"application/json or {FORM}" if takes_form else "application/json"
+        if exchange.error_form is ErrorForm.OLLAMA:
+            check_sender(request, self._guard)
+            types = None
         try:
             body, value = await read_json(request, self._settings, exchange.hold, types=types)
         except HttpError as error:
@@ -543,10 +584,10 @@ def _query_members(request: web.BaseRequest) -> dict[str, Any]:
     return {"model": models[0]} if models else {}
 
 
-def _wants_stream(members: dict[str, Any]) -> bool:
+def _wants_stream(members: dict[str, Any], *, by_default: bool) -> bool:
     stream = members.get("stream")
     if stream is None:
-        return False
+        return by_default
     if not isinstance(stream, bool):
         raise HttpError(400, "stream must be true or false", param="stream")
     return stream

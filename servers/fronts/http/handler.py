@@ -51,6 +51,7 @@ from servers.fronts.http.exchange import (
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
+from servers.fronts.http.ollama_requests import RUNNING, OllamaRequests
 from servers.fronts.http.page_requests import (
     MakeDocument,
     PageFiles,
@@ -153,6 +154,7 @@ class Handler:
         store = None if batches is None else lambda: batches.store
         self._graphs = GraphRequests(data_plane, settings, self._guard, store)
         self._page = PageRequests(views, settings, self._guard)
+        self._ollama = OllamaRequests(data_plane, settings, self._guard)
         self._batches: BatchRequests | None = None
         if batches is not None:
             # Late: a server without batches imports none of their modules.
@@ -163,6 +165,8 @@ class Handler:
         self._page_files = PageFiles(settings.page.files)
         self._metrics = metrics
         self.is_draining = False
+        #: The port at which clients of Ollama look for it; 0: there is none of its own.
+        self.ollama_port = 0
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Raises only if the client is gone."""
@@ -226,6 +230,8 @@ class Handler:
             # Before the route is known: without a key nobody learns which paths and models there
             # are.
             access.check(path, *_keys(exchange))
+        if path == "/" and self._shows_no_page(request):
+            return web.Response(text=RUNNING, headers=exchange.headers)
         route = find_route(path)
         # A page that is switched off answers as if there were none.
         if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
@@ -259,6 +265,9 @@ class Handler:
         if self._batches is not None and route.endpoint in OF_BATCHES:
             _note_client(exchange, access)
             return await self._batches.answer(exchange, route)
+        if route.endpoint is Endpoint.OLLAMA:
+            _note_client(exchange, access)
+            return await self._ollama.answer(exchange, route.item)
         if route.endpoint in CONTROLS:
             access.check_control()
             self._guard.check_page(request.headers)
@@ -281,6 +290,18 @@ class Handler:
         if not endpoints or is_servers(path):
             return ()
         return tuple(each for each in endpoints if each.endpoint.match(path) is not None)
+
+    def _shows_no_page(self, request: web.BaseRequest) -> bool:
+        """Return whether ``/`` is what clients of Ollama ask it for, and not the page."""
+        if request.method not in ("GET", "HEAD"):
+            return False
+        if not self._settings.page.page:
+            return True
+        # The page is for browsers there, too.
+        wire = request.transport
+        name = None if wire is None else wire.get_extra_info("sockname")
+        is_there = name is not None and name[1] == self.ollama_port
+        return is_there and "text/html" not in request.headers.get("Accept", "")
 
     def _options(self, exchange: Exchange, route: Route) -> web.Response:
         methods = (*route.methods, "OPTIONS")

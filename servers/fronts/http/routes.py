@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from calculators.kit.tasks import (
+    PREFIXES,
     ErrorForm,
     TaskEndpoint,
     endpoint_at,
@@ -41,6 +42,8 @@ class Endpoint(Enum):
     MODELS = auto()
     MODEL = auto()
     GRAPH = auto()
+    # Ollama's API about models:
+    OLLAMA = auto()
     # The files of the page, and what it shows:
     PAGE = auto()
     LIVE_EVENTS = auto()
@@ -152,6 +155,14 @@ FIXED = {
     "/v1/scratch/check": Route(Endpoint.SCRATCH_CHECK, POST),
     "/v1/scratch/run": Route(Endpoint.SCRATCH_RUN, POST),
     **{path: Route(Endpoint.DOCS, _GET) for path in DOCS_ROUTES},
+    **{
+        f"/api/{action}": Route(Endpoint.OLLAMA, methods, item=action)
+        for action, methods in (
+            *((word, _GET) for word in ("version", "tags", "ps")),
+            *((word, POST) for word in ("show", "pull", "push", "copy", "create")),
+            ("delete", ("DELETE",)),
+        )
+    },
     "/v3/models": Route(Endpoint.MODELS, _GET),
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
@@ -163,6 +174,7 @@ _REQUEST_PREFIX = "/v1/requests/"
 _CALCULATOR_PREFIX = "/v1/calculators/"
 #: Google's prefix. The methods of its API stand under /v1 too.
 _GOOGLE_PREFIX = "/v1beta/"
+_BLOBS_PREFIX = "/api/blobs/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/", "/v1beta/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -196,26 +208,36 @@ def _streaming_words() -> tuple[str, ...]:
     """
     return tuple(
         dict.fromkeys(
-            endpoint.path.rpartition("/")[2] for endpoint in task_endpoints() if endpoint.streams
+            endpoint.path.rpartition("/")[2]
+            for endpoint in task_endpoints()
+            if endpoint.streams and endpoint.prefixes == PREFIXES
         )
     )
 
 
 @cache
 def _ends(*, form: ErrorForm | None = None, streams: bool | None = None) -> tuple[str, ...]:
-    """Return the ends of the paths of matching endpoints; None matches all."""
+    """Return the ends of the paths with prefixes of matching endpoints; None matches all."""
     return tuple(
         dict.fromkeys(
             endpoint.path
             for endpoint in task_endpoints()
-            if form in (None, endpoint.error_form) and streams in (None, endpoint.streams)
+            if endpoint.prefixes == PREFIXES
+            and form in (None, endpoint.error_form)
+            and streams in (None, endpoint.streams)
         )
     )
 
 
 @cache
 def _aliases() -> frozenset[str]:
-    return frozenset(alias for endpoint in task_endpoints() for alias in endpoint.aliases)
+    """Return the paths that have no prefix."""
+    return frozenset(
+        path
+        for endpoint in task_endpoints()
+        for path in endpoint.paths()
+        if path in endpoint.aliases or endpoint.prefixes != PREFIXES
+    )
 
 
 @cache
@@ -247,6 +269,8 @@ def find_route(path: str) -> Route | None:
     if path.startswith(_CALCULATOR_PREFIX):
         name = _unquoted(path[len(_CALCULATOR_PREFIX) :])
         return Route(Endpoint.CALCULATOR, _GET, item=name)
+    if path.startswith(_BLOBS_PREFIX):
+        return Route(Endpoint.OLLAMA, ("HEAD", "POST"), item="blobs")
     if (endpoint := endpoint_at(path)) is not None:
         return _task_route(endpoint)  # the path names the model
     for prefix in _MODEL_PREFIXES:
@@ -272,6 +296,9 @@ def nothing_at(path: str) -> str:
         there = ", ".join(sorted(each for each in _aliases() if each.startswith(_GOOGLE_PREFIX)))
         return f"nothing is served at this path; there are {there}, /v1beta/models"
     if path.startswith(_GRAPH_PREFIXES):
+        whole = [alias for alias in _aliases() if alias != path and path.endswith(alias)]
+        if whole:
+            return f"nothing is served at this path. Did you mean {max(whole, key=len)}?"
         ends = ", ".join("/v3" + end for end in (*_ends(), "/models"))
         text = f"nothing is served at this path; there are {ends}, and the same under /v1"
         aliases = ", ".join(sorted(_aliases()))
@@ -297,6 +324,8 @@ def error_form(path: str) -> ErrorForm:
         return endpoint.error_form
     if path.startswith(_GOOGLE_PREFIX):
         return ErrorForm.GOOGLE
+    if path.startswith("/api/"):
+        return ErrorForm.OLLAMA
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):

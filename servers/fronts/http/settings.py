@@ -61,6 +61,7 @@ class HttpSettings(HttpOptions):
         families: the settings of each family of calculators.
         batch_store: has the files of the clients whose batches the requests are of; the header
             `BATCH_HEADER` has the number of the batch. None: the requests are of no batches.
+        ollama_port: the port of ``ollama``; 0 takes a free one.
     """
 
     port: int = 8000
@@ -91,3 +92,4 @@ class HttpSettings(HttpOptions):
     page: PageSettings = field(default_factory=PageSettings)
     families: FamilySettings = field(default_factory=FamilySettings)
     batch_store: BatchStore | None = None
+    ollama_port: int = 11434

@@ -37,6 +37,7 @@ _NAMES: Final = {
     ErrorForm.ANTHROPIC: "AnthropicError",
     ErrorForm.GOOGLE: "GoogleError",
     ErrorForm.LLAMA_CPP: "LlamaCppError",
+    ErrorForm.OLLAMA: "OllamaError",
 }
 
 ERROR_SCHEMAS: Final[dict[str, Schema]] = {
@@ -61,6 +62,9 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             "failed": anything("For a reload: the reasons of failures by name."),
         },
         required=("error",),
+    ),
+    "OllamaError": record(
+        {"error": string("The error, and what would be right.")}, required=("error",)
     ),
     "AnthropicError": record(
         {

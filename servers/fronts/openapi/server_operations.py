@@ -292,6 +292,53 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         required=("name", "baseModelId", "version", "displayName", "supportedGenerationMethods"),
     ),
     "GoogleModelList": record({"models": array(ref("GoogleModel"))}, required=("models",)),
+    "OllamaModelDetails": record(
+        {
+            **{
+                name: string()
+                for name in (
+                    *("parent_model", "format", "family"),
+                    *("parameter_size", "quantization_level"),
+                )
+            },
+            "families": array(string()),
+        }
+    ),
+    "OllamaModelList": record(
+        {
+            "models": array(
+                record(
+                    {
+                        "name": string(),
+                        "model": string(),
+                        "size": integer("Of its files in bytes.", minimum=0),
+                        "digest": string("Changes when the model is loaded again."),
+                        "details": ref("OllamaModelDetails"),
+                        "modified_at": string("When it was loaded.", format="date-time"),
+                        "capabilities": array(string()),
+                        "expires_at": string(format="date-time"),
+                        "size_vram": integer(minimum=0),
+                        "context_length": integer(minimum=1),
+                    },
+                    required=("name", "model"),
+                )
+            )
+        },
+        required=("models",),
+    ),
+    "OllamaShowRequest": record({"model": string(), "name": string("As `model`.")}),
+    "OllamaShownModel": record(
+        {
+            "modelfile": string(),
+            "parameters": string("Defaults of requests, a line each."),
+            "template": string("The chat template."),
+            "details": ref("OllamaModelDetails"),
+            "model_info": anything("Facts about the model by ggml's keys."),
+            "capabilities": array(string()),
+            "modified_at": string(format="date-time"),
+        },
+        required=("details", "model_info", "capabilities"),
+    ),
     "Statuses": anything(
         "The states by the names of models and graphs.",
         additionalProperties=record(
@@ -436,6 +483,7 @@ def server_operations() -> list[Operation]:
             },
         ),
         *_google(),
+        *_ollama(),
     ]
 
 
@@ -460,6 +508,53 @@ def _google() -> list[Operation]:
             form=ErrorForm.GOOGLE,
             errors=frozenset({404}),
             answers={200: answer("The model.", {JSON: media(ref("GoogleModel"))})},
+        ),
+    ]
+
+
+def _ollama() -> list[Operation]:
+    """Return the operations on models of Ollama's API."""
+    listed = media(ref("OllamaModelList"))
+    lookups = (
+        ("tags", "listOllamaModels", "List the models", listed),
+        ("ps", "listRunningOllamaModels", "List the models in memory", listed),
+        ("version", "getOllamaVersion", "The version of the server", media(ref("Version"))),
+    )
+    return [
+        *(
+            Operation(
+                method="get",
+                paths={"": f"/api/{word}"},
+                id=id,
+                tag="Ollama",
+                summary=summary,
+                form=ErrorForm.OLLAMA,
+                answers={200: answer("The answer.", {JSON: content})},
+            )
+            for word, id, summary, content in lookups
+        ),
+        Operation(
+            method="post",
+            paths={"": "/api/show"},
+            id="showOllamaModel",
+            tag="Ollama",
+            summary="Describe a model",
+            form=ErrorForm.OLLAMA,
+            errors=frozenset({404}),
+            body={JSON: media(ref("OllamaShowRequest"))},
+            answers={200: answer("The model.", {JSON: media(ref("OllamaShownModel"))})},
+        ),
+        *(
+            Operation(
+                method="delete" if word == "delete" else "post",
+                paths={"": f"/api/{word}"},
+                id=f"{word}OllamaModel",
+                tag="Ollama",
+                summary="Refused, with the reason",
+                form=ErrorForm.OLLAMA,
+                errors=frozenset({403}),
+            )
+            for word in ("pull", "delete", "copy", "create", "push")
         ),
     ]
 

@@ -351,3 +351,6 @@ class ObservedDataPlane:
 
     async def unload(self, model: str) -> None:
         await self._plane.unload(model)
+
+    def release(self, model: str) -> None:
+        self._plane.release(model)

@@ -99,6 +99,10 @@ class SharedDataPlane:
         """See `DataPlane.inputs_of`."""
         return await self.own.inputs_of(model, version)
 
+    def release(self, model: str) -> None:
+        """See `DataPlane.release`. Other workers keep their own."""
+        self.own.release(model)
+
     # All workers ----------------------------------------------------------------------------------
 
     @property

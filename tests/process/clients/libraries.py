@@ -21,6 +21,7 @@ LIBRARIES: Final = (
         *("with_pydantic_ai", "tools_with_pydantic_ai"),
         *("with_instructor", "with_anthropic", "tools_with_anthropic"),
         *("with_langchain", "tools_with_langchain", "with_llama_index", "tools_with_llama_index"),
+        *("with_ollama", "with_langchain_ollama"),
     ),
     ("with_litellm", "tools_with_litellm"),
     ("with_google", "with_outlines"),

@@ -492,3 +492,67 @@ def _skip_without(library: str) -> None:
         is_there = False
     if not is_there:
         pytest.skip(f"{library} is not installed (the extra clients)")
+
+
+def test_ollamas_client_works(
+    ask: Ask, answer: dict[str, Any], completion: str, thought: Thought
+) -> None:
+    choice, usage = answer["choices"][0], answer["usage"]
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    counts = [usage["prompt_tokens"], usage["completion_tokens"]]
+    called = [{"name": TOOL, "arguments": CALL[1]}]
+    _skip_without("ollama")
+    for facts in ask("with_ollama"):
+        assert facts == {
+            "chat": text,
+            "finish": reason,
+            "counts": counts,
+            "durations": True,
+            "stream": text,
+            "stream_ends": [False, True],
+            "stream_counts": counts,
+            "generate": text,
+            "generate_stream": text,
+            "continues": True,
+            "raw": completion,
+            "loaded": "load",
+            "logprobs": usage["completion_tokens"],
+            "async": text,
+            "models": [MODEL],
+            "running": [MODEL],
+            "shown": [["completion", "thinking", "tools"], True, True],
+            "bad_request": {"status": 400, "has_text": True},
+            "not_found": {"status": 404, "has_text": True},
+            "unsupported": [403, 403],
+            "calls": called,
+            "stream_calls": called,
+            "tool_answer": TOOL_ANSWER,
+            "person": "Person",
+            "json": "{",
+            "thinking": [thought.reasoning, thought.content],
+            "stream_thinking": [thought.reasoning, thought.content],
+        }
+
+
+def test_langchain_works_with_ollamas_api(
+    ask: Ask, answer: dict[str, Any], thought: Thought
+) -> None:
+    choice, total = answer["choices"][0], answer["usage"]["total_tokens"]
+    text, reason = choice["message"]["content"], choice["finish_reason"]
+    _skip_without("langchain_ollama")
+    for facts in ask("with_langchain_ollama"):
+        assert facts == {
+            "chat": text,
+            "finish": reason,
+            "usage": total,
+            "stream": text,
+            "stream_usage": total,
+            "async": text,
+            "text": text,
+            "calls": [{"name": TOOL, "arguments": CALL[1]}],
+            "tool_answer": TOOL_ANSWER,
+            "person": "Person",
+            "thinking": [thought.reasoning, thought.content],
+            "bad_request": 400,
+            "not_found": 404,
+        }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Never, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.server_secret import signature
@@ -32,6 +32,7 @@ from calculators.llm.answers.response import (
     AnswerChoice,
     AnswerDetails,
     answering_model,
+    object_json,
     quote,
     verbose_json,
 )
@@ -131,7 +132,7 @@ class MessagesAnswerWriter:
     def tool(self, item: ToolCalled | ToolRan) -> str:
         if isinstance(item, ToolCalled):
             steps, block = self._blocks.call_server(item)
-            arguments = json.dumps(json.loads(_input(block.text)), ensure_ascii=False)
+            arguments = json.dumps(json.loads(object_json(block.text)), ensure_ascii=False)
             more: tuple[Step, ...] = (BlockDelta(block, arguments),)
         else:
             steps, block = self._blocks.beside(BlockKind.SERVER_RESULT)
@@ -195,7 +196,7 @@ def _event(kind: str, members: str = "") -> str:
 def _whole_block(block: OutputBlock) -> str:
     text = block.text
     is_call = block.kind in (BlockKind.CALL, BlockKind.SERVER_CALL)
-    return _block(block, text, _input(text) if is_call else "")
+    return _block(block, text, object_json(text) if is_call else "")
 
 
 def _block(block: OutputBlock, text: str, call_input: str) -> str:
@@ -224,21 +225,6 @@ def _block(block: OutputBlock, text: str, call_input: str) -> str:
                 f',"is_error":{"true" if is_error else "false"}'
                 f',"content":[{{"type":"text","text":{quote(text)}}}]}}'
             )
-
-
-def _input(arguments: str) -> str:
-    """Return the input of a call, as JSON."""
-    if not arguments.strip():
-        return "{}"
-    try:
-        value = json.loads(arguments, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        value = None
-    return arguments if isinstance(value, dict) else f'{{"INVALID_JSON":{quote(arguments)}}}'
-
-
-def _refuse(name: str) -> Never:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _ending(

@@ -45,6 +45,7 @@ class FakeModels:
         self.requests: list[InferRequest] = []
         self.loaded: list[str] = []
         self.unloaded: list[str] = []
+        self.released: list[str] = []
         self.load_error: Exception | None = None
         self.has_changed = False
         self.reload_error: Exception | None = None
@@ -81,6 +82,9 @@ class FakeModels:
     async def unload(self, model: str) -> None:
         self._find(model, "")
         self.unloaded.append(model)
+
+    def release(self, model: str) -> None:
+        self.released.append(model)
 
     def _find(self, model: str, version: str) -> Inference:
         found = self.inferences.get(model)

@@ -67,13 +67,14 @@ class HttpClient:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, front: HttpFront, *, receive_buffer: int = 0) -> Self:
+    async def connect(cls, front: HttpFront, *, receive_buffer: int = 0, place: int = 0) -> Self:
+        """``place``: of the address among the addresses of the front."""
         peer = socket.socket()
         if receive_buffer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         peer.setblocking(False)
         try:
-            await asyncio.get_running_loop().sock_connect(peer, front.addresses[0])
+            await asyncio.get_running_loop().sock_connect(peer, front.addresses[place])
         except OSError:
             peer.close()
             raise
@@ -143,8 +144,10 @@ async def serving(plane: DataPlane, **settings: Any) -> AsyncIterator[HttpFront]
 
 
 @asynccontextmanager
-async def connected(front: HttpFront, *, receive_buffer: int = 0) -> AsyncIterator[HttpClient]:
-    client = await HttpClient.connect(front, receive_buffer=receive_buffer)
+async def connected(
+    front: HttpFront, *, receive_buffer: int = 0, place: int = 0
+) -> AsyncIterator[HttpClient]:
+    client = await HttpClient.connect(front, receive_buffer=receive_buffer, place=place)
     try:
         yield client
     finally:

@@ -169,7 +169,7 @@ def test_files_need_no_key_and_data_does(run: Run, built: PageSettings) -> None:
         assert get(run, built, path, access=access).status == 401
 
 
-@pytest.mark.parametrize("path", ["/", "/page/index-DY13-cC7.js"])
+@pytest.mark.parametrize("path", ["/page/index.html", "/page/index-DY13-cC7.js"])
 def test_nothing_of_the_page_is_there_when_it_is_switched_off(
     run: Run, built: PageSettings, path: str
 ) -> None:

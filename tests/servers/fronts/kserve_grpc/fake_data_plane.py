@@ -165,6 +165,9 @@ class FakeDataPlane:
         self._check(model, "")
         self.unloaded.append(model)
 
+    def release(self, model: str) -> None:
+        self._check(model, "")
+
     def _check(self, model: str, version: str) -> None:
         if model not in self.behaviours and model not in self.streams:
             raise NotFoundError(f'The model "{model}" does not exist')

@@ -1,0 +1,1 @@
+"""Ollama's wire format: request bodies in, response bodies and lines out. No transport."""
