@@ -35,12 +35,14 @@ class ValueFrame:
         pad: between the value and ``mark``. A text may also go on up to the mark.
         mark: ends a text that is written as it is, and so cannot have it.
         rest: after the mark.
+        is_json: the value is JSON, a text too.
     """
 
     begin: str
     pad: str
     mark: str
     rest: str
+    is_json: bool = False
 
     @property
     def is_typed(self) -> bool:
@@ -134,7 +136,8 @@ class Notation:
             # Elements have meaning by a schema only.
             return replace(JSON, frame=self.frame, inside=JSON)
         is_text = "string" in types and {"string", "null"}.issuperset(types)
-        return replace(self, is_raw=self.frame.is_typed or is_text)
+        is_raw = not self.frame.is_json and (self.frame.is_typed or is_text)
+        return replace(self, is_raw=is_raw)
 
     # Parts of rules -------------------------------------------------------------------------------
 
@@ -267,10 +270,10 @@ def _pairs(form: CallSyntax, special: SpecialLetters) -> Notation:
                 within += f"{{{field}}}"
     mark = after.strip()
     pad, _, rest = after.partition(mark)
-    texts = map(special.written, (within, pad, mark, rest))
+    frame = ValueFrame(*map(special.written, (within, pad, mark, rest)), form.has_json_values)
     return Notation(
         object=("", ""), comma="", is_spaced=False, key=(special.written(before), ""),
-        names=_BARE_NAMES, inside=Notation(frame=ValueFrame(*texts), inside=JSON),
+        names=_BARE_NAMES, inside=Notation(frame=frame, inside=JSON),
     )  # fmt: skip
 
 

@@ -48,19 +48,21 @@ class _AnswerForm:
         roles: what the marks outside of reasoning do.
         inside: the marks inside of it.
         tail: matches the marks at the end of a prompt.
+        heads: the marks with which calls begin.
     """
 
     def __init__(self, family: AnswerFamily) -> None:
         self.calls: Final = None if family.calls is None else call_form(family.calls, family.stops)
+        self.heads: Final = () if self.calls is None else self.calls.heads
         self.is_bare: Final = family.calls is not None and family.calls.is_bare
         marks = family.reasoning
         begins = () if marks is None else tuple(map(str.strip, marks.begin))
         self.ends: Final = () if marks is None else marks.end
         self.stops: Final = family.stops
-        answer = [tuple(map(str.strip, pair)) for pair in family.answer]
+        answer = [tuple(map(_whole, pair)) for pair in family.answer]
         roles: dict[str, int] = {}
         for role, texts in (
-            (_CALL, () if self.calls is None else self.calls.heads),
+            (_CALL, self.heads),
             (_THINK, begins),
             (_BEGIN, [begin for begin, _ in answer]),
             (_END, [end for _, end in answer]),
@@ -73,9 +75,17 @@ class _AnswerForm:
         self.roles: Final = roles
         self.outside: Final = Tags(*roles) if roles else None
         self.inside: Final = Tags(*dict.fromkeys([*self.ends, *begins])) if begins else None
-        in_prompt = [each for pair in answer for each in pair] + [*begins, *self.ends]
-        tail = "|".join(re.escape(each) for each in dict.fromkeys(in_prompt) if each)
+        in_prompt = [each for pair in answer for each in pair]
+        in_prompt += [*begins, *self.ends, *self.heads]
+        longest_first = sorted(filter(None, dict.fromkeys(in_prompt)), key=len, reverse=True)
+        tail = "|".join(map(re.escape, longest_first))
         self.tail: Final = re.compile(rf"(?:(?:{tail})\s*)+\Z") if tail else None
+
+
+def _whole(mark: str) -> str:
+    """Return a mark without white space, but with the line end that ends a word."""
+    bare = mark.strip()
+    return mark.strip(" ") if bare[-1:].isalnum() else bare
 
 
 @lru_cache(maxsize=256)
@@ -127,16 +137,20 @@ class AnswerReader(OutputParser):
         self._thought_blank: list[str] = []
         self._is_thought_start = True
         self._is_over = False
+        self._is_led = False
         self._reading = self._answer()
         self._advance()
         tail = form.tail and form.tail.search(prompt[-_LONGEST_TAIL:])
         if tail:
+            #: The prompt ends in the mark of a call, or of what the answer may be instead.
+            self._is_led = tail[0].rstrip().endswith(form.heads)
             self.feed(tail[0])
             self._events.clear()
             self._blank.clear()
             self._thought_blank.clear()
-            self._text.place = len(self._text.text)
             self._is_start = True
+            if not self._is_led:
+                self._text.place = len(self._text.text)
 
     def feed(self, text: str) -> list[OutputEvent]:
         form, scanner = self._form, self._text
@@ -176,6 +190,8 @@ class AnswerReader(OutputParser):
         return self._taken()
 
     def _taken(self) -> list[OutputEvent]:
+        if not self._events:
+            return []
         events = merged(self._events)
         if events is self._events:
             events = [*events]
@@ -281,6 +297,7 @@ class AnswerReader(OutputParser):
     def _mark(self, tag: str) -> Reading[None]:
         """Go on at a mark outside of reasoning."""
         text, role = self._text, self._form.roles[tag]
+        is_led, self._is_led = self._is_led, False
         if role == _CALL and self._calls is not None and not self._calls.is_over:
             text.put_back(tag)
             self._is_bound = True
@@ -295,6 +312,9 @@ class AnswerReader(OutputParser):
                 return
             text.place += len(tag)
             role = self._without_call(tag)
+        if role == _CALL and is_led:
+            self._is_trimmed = True
+            return
         if role == _THINK and (self._is_start or tag[0] in "<["):
             self.is_open = self._has_thought = True
             self._is_thought_start = True
@@ -323,7 +343,7 @@ class AnswerReader(OutputParser):
             self._is_trimmed = self._is_trimmed or (role == _BEGIN and self._is_start)
             return
         if role == _BEGIN:
-            if self._is_start:
+            if self._is_start or self._follows_call:
                 self._is_trimmed = True
             else:
                 self._say(tag)

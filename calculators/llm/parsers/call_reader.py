@@ -96,8 +96,10 @@ class GrowingText(TagScanner):
     def blanks(self) -> Reading[bool]:
         """Take white space. Return True if other text follows, False at the end of the text."""
         while True:
-            self.place = _end(_BLANKS, self.text, self.place)
-            if self.place < len(self.text):
+            text, place = self.text, self.place
+            if text[place : place + 1].isspace():
+                self.place = place = _end(_BLANKS, text, place)
+            if place < len(text):
                 return True
             if not self.more:
                 self.is_exhausted = True
@@ -130,14 +132,15 @@ class GrowingText(TagScanner):
         ahead = 0
         for part in parts:
             while True:
-                begin = self.place + ahead
-                end = _end(_BLANKS, self.text, begin, begin + _FAR)
-                if end < len(self.text):
-                    found = self.text[end : end + len(part)]
-                    if found == part:
+                text = self.text
+                begin = end = self.place + ahead
+                if text[end : end + 1].isspace():
+                    end = _end(_BLANKS, text, begin, begin + _FAR)
+                if end < len(text):
+                    if text.startswith(part, end):
                         ahead = end + len(part) - self.place
                         break
-                    if not part.startswith(found):
+                    if text[end] != part[0] or not part.startswith(text[end:]):
                         return False
                 elif end - begin >= _FAR:
                     return False
@@ -221,7 +224,8 @@ class CallForm:
             (atoms(begin), atoms(end)) for begin, end in sections(calls) if begin.strip()
         ]
         self.patterns: Final = [_parts(calls, each) for each in (calls.call, *calls.accepts)]
-        of_calls = [head(each) for each in (calls.call, *calls.accepts)]
+        has_mark = calls.is_bare or bool(self.sections)
+        of_calls = [head(each, may_be_word=not has_mark) for each in (calls.call, *calls.accepts)]
         self.heads: Final = tuple(
             dict.fromkeys([*(begin[0] for begin, _ in self.sections), *filter(None, of_calls)])
         )
@@ -562,19 +566,19 @@ class CallReader:
     ) -> Reading[bool]:
         match field:
             case "object":
-                return (yield from self._object(call))
+                return self._object(call)
             case "keyed":
-                return (yield from self._keyed(call))
+                return self._keyed(call)
             case "json":
-                return (yield from self._json(call, before))
+                return self._json(call, before)
             case "args":
-                return (yield from self._pairs(call, closing))
+                return self._pairs(call, closing)
             case "python":
-                return (yield from self._python(call))
+                return self._python(call)
             case "gemma":
-                return (yield from self._gemma(call, closing))
+                return self._gemma(call, closing)
             case _:
-                return (yield from self._tree(call, closing))
+                return self._tree(call, closing)
 
     def _json(self, call: _Call, before: str) -> Reading[bool]:
         """Read the arguments as a JSON object after ``before``; they may be missing."""
@@ -767,7 +771,7 @@ class CallReader:
             index += 1
         schema = property_schema(call.schema, key)
         is_text = kind in ("text:true", "type:string")
-        is_json = kind is not None and not is_text
+        is_json = self._calls.has_json_values or (kind is not None and not is_text)
         value = _PairValue(self, call, key, form, closing, schema, is_text=is_text, is_json=is_json)
         yield from value.read()
 
@@ -819,7 +823,11 @@ class CallReader:
         while True:
             if not (yield from text.blanks()):
                 return self._cut(call)
-            if (yield from text.begins(")")):
+            first = text.text[text.place]
+            # The bracket of the call may be missing.
+            if first == ")" or (
+                first == "]" and end and call.is_announced and (yield from text.begins(("]", end)))
+            ):
                 call.close()
                 return True
             if text.take_one(","):
@@ -837,18 +845,14 @@ class CallReader:
             call.announce()
             if not (yield from self._python_value(call, key, tags)):
                 return True
-            if (yield from text.begins(("]", end))) if end else False:
-                # The bracket of the call is missing.
-                call.close()
-                return True
 
     def _python_value(self, call: _Call, key: str, tags: PythonTags) -> Reading[bool]:
         """Read one value. Return False if the call breaks off in it."""
         text = self.text
         schema = property_schema(call.schema, key)
         yield from text.blanks()
-        quote = yield from text.character()
-        if quote in ("'", '"') and quote and types_of(schema) <= {"string"}:
+        quote = text.text[text.place : text.place + 1]
+        if quote in ("'", '"') and types_of(schema) <= {"string"}:
             is_sent = call.begin(key)
             text.place += 1
             growing = PythonString(quote, tags)
@@ -895,7 +899,7 @@ class CallReader:
         while True:
             if not (yield from text.blanks()):
                 return self._cut(call)
-            if (yield from text.begins("}")):
+            if text.text[text.place] == "}":
                 call.close()
                 return True
             if text.take_one(","):

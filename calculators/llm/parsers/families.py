@@ -44,6 +44,7 @@ class CallSyntax:
         argument: the pattern of one argument.
         argument_accepts: further patterns of one argument.
         trims_lines: one line end at either end of the text of an argument is the form's.
+        has_json_values: values are JSON, texts too.
         has_cdata: such a text may be ``<![CDATA[...]]>``.
         quote: around the strings of ``{gemma}``.
         name_key: the member of ``{object}`` with the name.
@@ -65,6 +66,7 @@ class CallSyntax:
     argument: str = ""
     argument_accepts: tuple[str, ...] = ()
     trims_lines: bool = False
+    has_json_values: bool = False
     has_cdata: bool = False
     quote: str = ""
     name_key: str = "name"
@@ -482,6 +484,13 @@ _FAMILIES: Final = (
         calls=CallSyntax(call="<function={name}>{json}</function>"),
         stops=("<|eot_id|>", "<|eom_id|>"),
         models=("Functionary 3.1",),
+    ),
+    AnswerFamily(
+        name="functionary32",
+        calls=CallSyntax(call=">>>{name}\n{json}"),
+        answer=((">>>all\n", ""),),
+        stops=("<|eot_id|>", "<|eom_id|>"),
+        models=("Functionary 3.2",),
     ),
     # A name, then pairs ---------------------------------------------------------------------------
     AnswerFamily(

@@ -7,6 +7,7 @@ ordinary ones, and a bare word is JSON or else a text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -14,6 +15,23 @@ from calculators.llm.parsers.json_scanner import compact_json, json_or_string
 from calculators.llm.parsers.parser import TagScanner, tags_of
 
 _WORDS: Final = {"true": "true", "false": "false", "null": "null", "none": "null"}
+
+
+class _Tags:
+    """The tags to look for in a value, which ends at ``ends``, even in a string."""
+
+    def __init__(self, quote: str, ends: tuple[str, ...]) -> None:
+        self.ends: Final = frozenset(ends)
+        self.bare: Final = tags_of(*'{}[],:"', quote, *ends)
+        self.inside: Final = {
+            quote: tags_of(quote, *ends),
+            '"': tags_of('"', '\\"', "\\\\", *ends),
+        }
+
+
+@lru_cache(maxsize=64)
+def _tags(quote: str, ends: tuple[str, ...]) -> _Tags:
+    return _Tags(quote, ends)
 
 
 class GemmaValue:
@@ -31,12 +49,7 @@ class GemmaValue:
         self.is_broken = False
         self.text = ""
         self._mark = quote
-        self._ends: Final = frozenset(ends)
-        self._bare_tags = tags_of(*'{}[],:"', quote, *ends)
-        self._inside = {
-            quote: tags_of(quote, *ends),
-            '"': tags_of('"', '\\"', "\\\\", *ends),
-        }
+        self._tags: Final = _tags(quote, tuple(ends))
         self._written: list[str] = []
         self._open: list[_Open] = []
         self._out: list[str] = []
@@ -65,16 +78,16 @@ class GemmaValue:
         """Read on. Return False without enough text, or where the text is no value."""
         while not self.is_done:
             if self._quote:
-                text, tag = scanner.take(self._inside[self._quote])
+                text, tag = scanner.take(self._tags.inside[self._quote])
                 self._pieces.append(text)
             else:
-                text, tag = scanner.take(self._bare_tags)
+                text, tag = scanner.take(self._tags.bare)
                 if text:
                     self._bare.append(text)
             self._written.append(text)
             if tag is None:
                 return False
-            is_part = tag not in self._ends and self._read_tag(tag)
+            is_part = tag not in self._tags.ends and self._read_tag(tag)
             if not is_part:
                 scanner.place -= len(tag)
                 self.is_broken = not self.is_done

@@ -54,11 +54,14 @@ def segments(pattern: str) -> tuple[PatternPart, ...]:
     return tuple(found)
 
 
-def head(pattern: str) -> str:
-    """Return the mark with which a call begins; "" where it begins with a field or a word."""
+def head(pattern: str, *, may_be_word: bool = False) -> str:
+    """Return the mark with which a call begins; "" where it begins with a field or a word.
+
+    ``may_be_word``: a word with a colon is a mark, too.
+    """
     first = segments(pattern)[0]
     text = first.atoms[0] if first.literal.strip() else ""
-    return text if MARK.search(text) else ""
+    return text if MARK.search(text) or (may_be_word and text.endswith(":")) else ""
 
 
 def sections(calls: CallSyntax) -> Iterator[tuple[str, str]]:

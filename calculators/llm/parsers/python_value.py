@@ -152,8 +152,7 @@ class PythonValue:
     """
 
     __slots__ = (
-        "_depth", "_json", "_last", "_parts", "_pieces", "_quote", "_raw", "_strings", "_tags",
-        "text",
+        "_depth", "_last", "_parts", "_pieces", "_quote", "_raw", "_tags", "text",
     )  # fmt: skip
 
     def __init__(self, tags: PythonTags) -> None:
@@ -167,10 +166,8 @@ class PythonValue:
         #: The pieces of the current string, or of the text between strings.
         self._pieces: list[str] = []
         self._raw: list[str] = []
-        self._json: list[str] = []
         #: Strings as JSON, with True, and the text between them.
         self._parts: list[tuple[bool, str]] = []
-        self._strings = 0
 
     def read(self, scanner: TagScanner) -> str | None:
         """Read on. Return the tag that ended the value, or None without enough text.
@@ -228,16 +225,13 @@ class PythonValue:
         bare = "".join(self._pieces)
         self._pieces = []
         self._raw.append(bare)
-        self._json.append(_WORD.sub(_json_word, bare))
         self._parts.append((False, bare))
 
     def _end_string(self) -> None:
         inner = "".join(self._pieces)
         self._pieces = []
         self._raw.append(self._quote + inner + self._quote)
-        self._json.append(_string_literal(inner, self._quote))
-        self._parts.append((True, self._json[-1]))
-        self._strings += 1
+        self._parts.append((True, _string_literal(inner, self._quote)))
         self._last = self._quote
         self._quote = ""
 
@@ -254,19 +248,19 @@ class PythonValue:
     def to_json(self) -> str:
         """Return the JSON of a whole value; what is neither Python nor JSON becomes a string."""
         self._end_bare()
-        raw, as_json = "".join(self._raw).strip(), "".join(self._json).strip()
-        self.text = raw
+        self.text = raw = "".join(self._raw).strip()
         if not raw:
             return '""'
+        if raw[0] in "[{(":
+            words = (text if is_string else _WORD.sub(_json_word, text)
+                     for is_string, text in self._parts)  # fmt: skip
+            loose = compact_json("".join(words)) or _container(self._parts)
+            return encode_basestring(raw) if loose is None else loose
+        strings = [text for is_string, text in self._parts if is_string]
+        if len(strings) == 1 and raw[0] in "\"'" and not "".join(self._raw[2:]).strip():
+            return strings[0]
         if wrapped := _WRAPPED.fullmatch(raw):
             return python_to_json(wrapped[1]) if wrapped[1] else "[]"
-        if raw[0] in "[{(":
-            loose = compact_json(as_json) or _container(self._parts)
-            return encode_basestring(raw) if loose is None else loose
-        if self._strings == 1 and raw[0] in "\"'" and not "".join(self._raw[2:]).strip():
-            return as_json
-        if _WORD.fullmatch(raw):
-            return as_json
         return _scalar(raw)
 
 

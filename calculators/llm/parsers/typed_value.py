@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,8 @@ from calculators.llm.parsers.json_scanner import compact_json
 from calculators.llm.parsers.python_value import python_to_json
 
 _COMBINATIONS: Final = ("anyOf", "oneOf", "allOf")
+#: What may allow other types than ``type`` does.
+_WIDER: Final = (*_COMBINATIONS, "nullable")
 #: Combinations and references within each other: schemas of tools have two or three.
 _DEEPEST: Final = 8
 _WORDS: Final = {"true": "boolean", "false": "boolean", "none": "null", "null": "null"}
@@ -56,13 +58,13 @@ def _referred(whole: object, reference: object) -> object:
     return part
 
 
-def _branches(schema: ArgumentSchema, depth: int) -> Iterator[ArgumentSchema]:
+def _branches(schema: ArgumentSchema, depth: int) -> Sequence[ArgumentSchema]:
     node = schema.node
-    if depth:
-        for word in _COMBINATIONS:
-            branches = node.get(word)
-            if isinstance(branches, list):
-                yield from (ArgumentSchema(each, schema.whole) for each in branches)
+    if not depth or node.keys().isdisjoint(_COMBINATIONS):
+        return ()
+    found = (node.get(word) for word in _COMBINATIONS)
+    lists = [each for each in found if isinstance(each, list)]
+    return [ArgumentSchema(branch, schema.whole) for each in lists for branch in each]
 
 
 def property_schema(schema: ArgumentSchema, key: str, depth: int = _DEEPEST) -> ArgumentSchema:
@@ -89,6 +91,8 @@ def types_of(schema: ArgumentSchema, depth: int = _DEEPEST) -> frozenset[str]:
     declared = node.get("type")
     found = set[str]()
     if isinstance(declared, str):
+        if declared != "any" and node.keys().isdisjoint(_WIDER):
+            return frozenset((declared,))
         found = {declared}
     elif isinstance(declared, list):
         found = {each for each in declared if isinstance(each, str)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +32,9 @@ from calculators.llm.engine.settings import GenerationSettings
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.formats import Format, Tool
 from calculators.llm.grammars.grammar import AnswerForm
-from calculators.llm.parsers.families import AnswerFamily
+from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
+from calculators.llm.parsers.pattern import head
 from calculators.llm.parsers.registry import ReasoningForm, ToolForm
 
 _encode = msgspec.json.Encoder().encode
@@ -284,19 +286,20 @@ def request_grammar(
     offered = _tools(tools)
     if is_free and not follows_schemas:
         offered = [tool if tool.text else replace(tool, schema=None) for tool in offered]
-    called = formats.calls(
-        form,
-        offered,
+    calls = partial(
+        formats.calls,
+        tools=offered,
         only_one=not parallel or tools.choice == "named",
         is_free=is_free,
         # Where the number is a part of the call's id, it is one of the conversation.
         number=0 if "{n}" not in form.call else call_count if form.header_is_id else 1,
     )
+    called = calls(form)
     if is_free:
         # Any text may precede the calls, and so may reasoning.
         return _form(called)
     thought = [_led(form.lead_in, called), *answers]
-    written = _led(_unwritten(form.lead_in, prompt), called)
+    written = _led(_unwritten(form.lead_in, prompt), calls(_begun(form, prompt)))
     return _form(_after_reasoning(thought, [written, *answers], reasoning_parser, prompt))
 
 
@@ -334,6 +337,19 @@ def _answers(structured: StructuredOutput, parser: ReasoningForm | None) -> list
 
 def _led(text: str, rest: Format) -> Format:
     return formats.sequence(formats.const(text), rest) if text else rest
+
+
+def _begun(form: CallSyntax, prompt: str) -> CallSyntax:
+    """Return the form of calls without the mark at their beginning, if the prompt ends with it."""
+    written = prompt.rstrip()
+    section = form.section[0].strip()
+    if section:
+        is_begun = written.endswith(section) and not form.section_each
+        return replace(form, section=("", form.section[1])) if is_begun else form
+    mark = head(form.call)
+    if not mark or not written.endswith(mark):
+        return form
+    return replace(form, call=form.call.lstrip()[len(mark) :], separator=form.separator + mark)
 
 
 def _unwritten(lead_in: str, prompt: str) -> str:

@@ -17,7 +17,12 @@ from typing import Any, Final
 from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax, ReasoningMarks
 from calculators.llm.parsers.registry import MADE
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
-from calculators.llm.prompt.chat_template.detector import ProbeChats, find_calls, tool_variables
+from calculators.llm.prompt.chat_template.detector import (
+    ProbeChats,
+    answer_marks,
+    find_calls,
+    tool_variables,
+)
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.made_calls import declared_family
 from calculators.llm.prompt.chat_template.thinking import MEMBERS, Switches, find_reasoning
@@ -398,6 +403,11 @@ def _with_reasoning(
             )
         if made is not None and made.calls is not None:
             made = replace(made, calls=_without_reasoning(made.calls, reasoning.marks[1]))
+    if made is not None and made.calls is not None:
+        marks = answer_marks(chats, made.calls)
+        is_thought = reasoning.marks is not None and reasoning.marks[1] in marks[0]
+        if any(map(str.strip, marks)) and not is_thought:
+            made = replace(made, answer=(marks,))
     if made is not None and (end := chats.template.files.eos_token):
         made = replace(made, stops=(end,))
     return replace(

@@ -513,6 +513,27 @@ def _calls_alone(chats: ProbeChats, shown: ShownCalls) -> str:
     return shown.without_content
 
 
+def answer_marks(chats: ProbeChats, calls: CallSyntax) -> tuple[str, str]:
+    """Return the texts around an answer of which calls are no part; either may be empty.
+
+    Args:
+        calls: the form, whose mark a prompt may end with.
+    """
+    opening = chats.opening()
+    turn = chats.render([USER, assistant()], add_generation_prompt=False)
+    if not opening or not turn.startswith(opening):
+        return "", ""
+    begin, _, end = turn[len(opening) :].partition(TEXT)
+    if begin.strip():
+        mark = calls.section[0].strip() or head(calls.call)
+        begin = mark * (bool(mark) and opening.rstrip().endswith(mark)) + begin
+    # What also ends a turn of calls ends the turn.
+    of_calls = [chats.turn(assistant(1, None, as_text=each)) for each in (False, True)]
+    ends = [each for each in of_calls if CALLS[0].name in each]
+    same = min((common_length(end[::-1], each[::-1]) for each in ends), default=len(end))
+    return begin.lstrip(), end.removesuffix(without_cut_mark(end[len(end) - same :]))
+
+
 def _described(chats: ProbeChats, families: Mapping[str, AnswerFamily]) -> str:
     """Return the declaration whose marks the instructions about tools have."""
     system = {"role": "system", "content": "ZQSYSTEM"}

@@ -65,11 +65,16 @@ def made_calls(text: str, calls: Sequence[MarkedCall]) -> Iterator[CallSyntax]:
     """
     for core in _cores(text, calls[0]):
         others = _alike(core, text, calls) if len(calls) > 1 else []
+        found = [_split(core, second, text, calls) for second in others]
         if len(calls) == 1:
             call = text[: core.begin] + core.pattern + text[core.end :]
-            yield _finished(replace(core.made, call=call, only_one=True), calls)
-        for second in others:
-            yield _finished(_split(core, second, text, calls), calls)
+            found = [replace(core.made, call=call, only_one=True)]
+        # Arguments of which each has marks go on up to a mark of the call.
+        is_open = core.pattern.endswith(("{args}", "{tree}"))
+        found = [
+            each for each in found if not (is_open and each.call.rstrip().endswith(core.pattern))
+        ]
+        yield from (_finished(each, calls) for each in found)
 
 
 def common_length(one: str, other: str) -> int:
@@ -108,7 +113,7 @@ def _alike(core: _Core, text: str, calls: Sequence[MarkedCall]) -> Iterator[_Cor
         return
     # The one argument of the second call is a text.
     (value,) = arguments.values()
-    end = text.find(value, start) + len(value)
+    end = text.find(value, start) + len(value) + core.made.has_json_values
     if kind == "args":
         close = core.made.argument.partition("{value}")[2]
         end = _end_of(close, text, end)
@@ -270,6 +275,10 @@ def _pairs(text: str, start: int, places: list[int], call: MarkedCall) -> Iterat
             end = closing.end()
         spans.append((place, place + len(key), begin, end))
     (_, key_end, value_begin, value_end), second, third = spans
+    # A text between quotes, where a number has none, is JSON.
+    is_json = text[value_begin - 1] == text[value_end] == '"' != text[second[2] - 1]
+    if is_json:
+        value_begin, value_end = value_begin - 1, value_end + 1
     to_value, typed = text[key_end:value_begin], text[second[1] : second[2]]
     to_key = text[value_end : second[0]]
     if to_key != text[second[3] : third[0]]:
@@ -283,13 +292,15 @@ def _pairs(text: str, start: int, places: list[int], call: MarkedCall) -> Iterat
     size = common_length(head[::-1], to_key[::-1])
     begin_mark = without_cut_mark(to_key[len(to_key) - size :])
     close = to_key[: len(to_key) - len(begin_mark)]
+    if not (begin_mark.strip() and to_value.strip() and close.strip()):
+        return
     argument = f"{begin_mark}{{key}}{to_value}{{value}}{close}"
     pads = to_value.endswith("\n") and close.startswith("\n")
     head = head[: len(head) - len(begin_mark)]
     end = _end_of(close, text, third[3])
     if close.strip() and end == third[3]:
         return
-    made = CallSyntax(call="", argument=argument, trims_lines=pads)
+    made = CallSyntax(call="", argument=argument, trims_lines=pads, has_json_values=is_json)
     yield _Core(start, end, "{name}" + _counted(head) + "{args}", made)
 
 

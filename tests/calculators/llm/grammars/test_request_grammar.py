@@ -17,7 +17,7 @@ from calculators.language.events import Arguments, Content, ToolCall
 from calculators.language.generation_request import StructuredOutput, Tools
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import form_grammar, grammar_of
-from calculators.llm.grammars.grammar import AnswerForm
+from calculators.llm.grammars.grammar import AnswerForm, SpecialLetters
 from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.parser import ToolParser
@@ -217,6 +217,28 @@ def test_a_forced_call_is_found_by_the_parser_and_valid_by_the_schema(
 ) -> None:
     for text in written(answers, asked(None, tools("required"), tool=parser)):
         check_calls(understood(text, parser))
+
+
+@pytest.mark.parametrize(
+    ("parser", "prompt"), [("functionary32", "\n\n>>>"), ("mistral", "[TOOL_CALLS]")]
+)
+def test_a_forced_call_goes_on_after_the_mark_of_the_prompt(parser: str, prompt: str) -> None:
+    form = request_grammar(
+        None,
+        tools("required"),
+        tool_parser=tool_parser(parser),
+        reasoning_parser=None,
+        guides_tools=False,
+        parallel=True,
+        prompt=prompt,
+    )
+    assert form is not None
+    derivations = Derivations(form_grammar(form, SpecialLetters()).grammar.text)
+    chance = random.Random(1)
+    for _ in range(50):
+        text = derivations.random_text(chance, 60, ())
+        assert not text.lstrip().startswith(prompt.strip())
+        check_calls(understood(text, parser, prompt=prompt))
 
 
 @pytest.mark.parametrize("parser", PARSERS)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import pytest
+from tokenizers import Tokenizer
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.llm.grammars.notation import written_calls
@@ -21,6 +22,7 @@ from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from tests.calculators.llm.parsers.said import events_of, said
 from tests.corpora import corpora
 from tests.example_counts import examples
+from tests.support.checkout import ROOT
 
 CASES: Final = [
     json.loads(line)
@@ -57,6 +59,14 @@ def random_pieces(text: str, seed: int) -> list[str]:
     chance = random.Random(seed)
     places = {0, len(text), *(chance.randrange(len(text)) for _ in range(len(text) // 6))}
     return [text[begin:end] for begin, end in pairwise(sorted(places))]
+
+
+def token_pieces(text: str, marks_as_tokens: Iterable[str]) -> list[str]:
+    """Return a text as the tokens of the demo's vocabulary, to which marks are added."""
+    tokenizer = Tokenizer.from_file(str(ROOT / "examples/models/demo/tokenizer.json"))
+    tokenizer.add_special_tokens(sorted(marks_as_tokens))
+    ends = (end for _, end in tokenizer.encode(text).offsets)
+    return [text[begin:end] for begin, end in pairwise(sorted({0, len(text), *ends}))]
 
 
 def blanks(text: str) -> str:
@@ -107,6 +117,24 @@ def test_an_answer_comes_out_as_expected(case: dict[str, Any]) -> None:
             assert json.loads(arguments) == json.loads(call["arguments"])
 
 
+@pytest.mark.parametrize("family", sorted({case["family"] for case in CASES}))
+def test_tokens_of_a_vocabulary_are_pieces_as_any(family: str) -> None:
+    declared = FAMILIES.get(family)
+    syntax = None if declared is None else declared.calls
+    of_family = frozenset[str]() if syntax is None else marks(syntax)
+    if declared is not None and declared.reasoning is not None:
+        of_family |= {*declared.reasoning.begin, *declared.reasoning.end}
+    for case in (each for each in CASES if each["family"] == family):
+        text = case["model_output"]
+        whole = events(case, [text])
+        for as_tokens in (frozenset[str](), of_family):
+            tokens = token_pieces(text, as_tokens)
+            assert events(case, tokens) == whole, case["id"]
+            # Drafts deliver several at a time.
+            several = ["".join(tokens[begin : begin + 3]) for begin in range(0, len(tokens), 3)]
+            assert events(case, several) == whole, case["id"]
+
+
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: str(case["id"]))
 def test_an_answer_goes_out_as_it_grows(case: dict[str, Any]) -> None:
     stream = parsers_of(case["family"]).start(
@@ -126,6 +154,26 @@ def test_an_answer_goes_out_as_it_grows(case: dict[str, Any]) -> None:
         assert content >= point.get("content_chars_at_least", 0)
         arguments = sum(len(event.text) for event in sent if isinstance(event, Arguments))
         assert arguments >= point.get("argument_chars_at_least", 0)
+
+
+@pytest.mark.parametrize(
+    ("family", "prompt", "answer", "content", "calls"),
+    [
+        ("functionary32", "\n\n>>>", "all\nHi", "Hi", 0),
+        ("functionary32", "\n\n>>>", 'f\n{"a": "x"}', "", 1),
+        ("functionary32", "\n\n>>>", 'all\nLook>>>f\n{"a": "x"}>>>f\n{"a": "x"}', "Look", 2),
+        ("functionary32", "\n\n>>>", "all\n>>> 1 + 1", ">>> 1 + 1", 0),
+        ("hermes", "assistant\n<tool_call>\n", '{"name": "f", "arguments": {"a": "x"}}', "", 1),
+        ("hermes", "assistant\n<tool_call>\n", "No, thanks", "No, thanks", 0),
+    ],
+)
+def test_the_prompt_may_end_in_the_mark_of_a_call(
+    family: str, prompt: str, answer: str, content: str, calls: int
+) -> None:
+    for chunks in ([answer], list(answer)):
+        stream = parsers_of(family).start(tools=TOOLS, prompt=prompt)
+        got = said(events_of(stream, chunks))
+        assert (got.content, got.calls) == (content, [("f", '{"a":"x"}')] * calls)
 
 
 #: What models write between the marks of their family, whole and broken.
@@ -170,7 +218,7 @@ def test_what_is_read_does_not_depend_on_the_pieces(name: str) -> None:
 def test_every_family_is_among_the_cases() -> None:
     tried = {case["family"] for case in CASES}
     # Declared after the cases were written.
-    later = {"inkling", "command_r", "plamo3", "k2_horizon", "gigachat35"}
+    later = {"inkling", "command_r", "plamo3", "k2_horizon", "gigachat35", "functionary32"}
     assert FAMILIES.keys() - later <= tried
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -15,6 +15,7 @@ from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.prompt.chat_template.analysis import TemplateAnalysis, analyze
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
 from calculators.llm.prompt.chat_template.detector import CALLS, ProbeChats, find_calls
+from tests.calculators.llm.parsers.said import events_of, said
 from tests.corpora import corpora
 
 CASES: list[dict[str, Any]] = [
@@ -190,6 +191,13 @@ INVENTED: dict[str, tuple[str, str, str, str]] = {
         "",
         "",
     ),
+    "pairs of JSON": (
+        "",
+        "<do {{ f.name }}>" + PAIRS.replace("PAIR", "<in {{ k }}>{{ v | tojson }}</in>") + "</do>",
+        "\n",
+        "",
+    ),
+    "words": ("", "Action: {{ f.name }}\nInput: " + JSON, "\n", ""),
     "Python": (
         "<py>",
         "{{ f.name }}("
@@ -236,6 +244,51 @@ def test_a_form_is_made_and_reads_hard_arguments(name: str) -> None:
     for arguments in HARD.values():
         calls = [("one", arguments), ("two_2", {"text": "x"}), ("one", arguments)]
         assert read_back(invented(name), calls, tools) == calls
+
+
+#: Every turn begins with a mark, which the prompt has already, and a name or "say".
+LED: Final = """{%- if tools %}{{ tools | tojson }}{% endif -%}
+{%- for m in messages -%}
+{%- if m.role == 'assistant' %}<|bot|>{% if m.content %}@@say
+{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}@@{{ c.function.name }}
+{{ c.function.arguments | tojson }}{% endfor %}
+{%- else %}<|{{ m.role }}|>{{ m.content }}{% endif %}<|over|>
+{%- endfor -%}
+{%- if add_generation_prompt %}<|bot|>@@{% endif -%}"""
+#: The same with marks around an answer, and a prompt without.
+AROUND: Final = LED.replace("@@say\n{{ m.content }}", "<say>{{ m.content }}</say>").replace(
+    "<|bot|>@@{% endif -%}", "<|bot|>{% endif -%}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "answer", "content"),
+    [
+        (LED, "<|bot|>@@", "say\nHi @@ you", "Hi @@ you"),
+        (LED, "<|bot|>@@", "Hi", "Hi"),
+        (LED, "<|bot|>@@", 'one\n{"a": 1}@@say\nDone', "Done"),
+        (LED, "<|bot|>@@", 'say\nLook@@one\n{"a": 1}', "Look"),
+        (AROUND, "<|bot|>", "<say>Hi</say>", "Hi"),
+        (AROUND, "<|bot|>", '<say>Look</say>@@one\n{"a": 1}', "Look"),
+    ],
+)
+def test_marks_of_answers_are_made_too(
+    template: str, prompt: str, answer: str, content: str
+) -> None:
+    found = analysis_of(template)
+    parsers = OutputParsers.named(found.tool_parser or "", "", found.made)
+    for pieces in ([answer], list(answer)):
+        result = said(events_of(parsers.start(tools={"one": {}}, prompt=prompt), pieces))
+        calls = [("one", '{"a":1}')] if "one" in answer else []
+        assert (result.content, result.calls) == (content, calls)
+
+
+@pytest.mark.parametrize("pair", ["{{ k }}: {{ v | tojson }}\n", "<in {{ k }}>{{ v | tojson }}"])
+@pytest.mark.parametrize("end", ["", " ", "~~~"])
+def test_a_form_that_no_reader_knows_is_none(pair: str, end: str) -> None:
+    call = "~~~{{ f.name }}\n" + PAIRS.replace("PAIR", pair) + end
+    source = CHAT.replace("CALL", call).replace("BEGIN", "").replace("GAP", "").replace("END", "")
+    assert analysis_of(source).tool_parser is None
 
 
 def test_the_section_of_a_made_form_is_what_stands_around_all_calls() -> None:
