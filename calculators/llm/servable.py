@@ -188,7 +188,6 @@ class ModelProfile:
 
     Attributes:
         parsers: the parsers of tool calls and reasoning.
-        calls: the form of calls, for a template that knows no tools; else None.
         guides_tools: the grammar of a request with tools follows the tools' schemas.
         adapters: names of adapters, which requests give as their model.
         fingerprint: OpenAI's ``system_fingerprint``: engine and model as they are now.
@@ -196,7 +195,6 @@ class ModelProfile:
     """
 
     parsers: OutputParsers = _NO_PARSERS
-    calls: CallSyntax | None = None
     guides_tools: bool = False
     adapters: Sequence[str] = ()
     fingerprint: str | None = None
@@ -265,8 +263,6 @@ class LlmServable:
         self.guides_tools = profile.guides_tools
         self._adapters = frozenset(profile.adapters)
         self.parsers = profile.parsers
-        #: Sent with every chat if the template knows no tools.
-        self._calls = profile.calls
         self._choices = ChoiceFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
@@ -603,7 +599,7 @@ class LlmServable:
             template_kwargs=template.all_values,
             continues=template.continues,
             will_be_cut=will_be_cut,
-            calls=self._calls,
+            calls=self.parsers.calls,
         )
         if sounds:
             messages = with_sound_tags(messages)

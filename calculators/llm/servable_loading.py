@@ -171,8 +171,7 @@ def make_servable(
     engine = options.engine
     ready, prompts_ready = model.engine_ready, model.prompts_ready
     parsers = _parsers(options, prompts_ready, name)
-    calls = None if prompts_ready.knows_tools else parsers.calls
-    if calls is not None:
+    if not prompts_ready.knows_tools and parsers.calls is not None:
         log.info("%s: the chat template knows no tools: requests have them in a message", name)
     elif not prompts_ready.knows_tools:
         log.warning(
@@ -186,7 +185,6 @@ def make_servable(
         model,
         ModelProfile(
             parsers=parsers,
-            calls=calls,
             guides_tools=options.enable_tool_guided_generation,
             adapters=[adapter.name for adapter in engine.adapters],
             fingerprint=_fingerprint(ready, options),

@@ -270,7 +270,8 @@ def _pairs(form: CallSyntax, special: SpecialLetters) -> Notation:
                 within += f"{{{field}}}"
     mark = after.strip()
     pad, _, rest = after.partition(mark)
-    frame = ValueFrame(*map(special.written, (within, pad, mark, rest)), form.has_json_values)
+    begin, before_mark, end, rest = map(special.written, (within, pad, mark, rest))
+    frame = ValueFrame(begin, before_mark, end, rest, form.has_json_values)
     return Notation(
         object=("", ""), comma="", is_spaced=False, key=(special.written(before), ""),
         names=_BARE_NAMES, inside=Notation(frame=frame, inside=JSON),

@@ -46,7 +46,8 @@ class Chat(msgspec.Struct, frozen=True, tag="chat", array_like=True):
         sounds: the samples of each sound of the tags in the messages.
         continues: let the prompt end with the text of the last message.
         will_be_cut: the server cuts the prompt, so it may be longer than the model.
-        calls: the form of calls, for a template that knows no tools; None: they are left out.
+        calls: the form of calls, for a template that shows no tools, or no calls; None: they are
+            left out.
     """
 
     messages: Sequence[Mapping[str, Any]]

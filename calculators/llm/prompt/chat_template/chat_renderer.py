@@ -141,6 +141,8 @@ class ChatRenderer:
             tools = tools and guard.value(tools)
             if "documents" in arguments:
                 arguments["documents"] = guard.value(arguments["documents"])
+        if bool(tools) in self._roles.without_results and not writes_tools:
+            history = _results_as_text(history)
         self._roles.check(history, has_tools=bool(tools), writes_tools=writes_tools)
 
         def prompt(history: Sequence[dict[str, Any]]) -> str:
@@ -340,6 +342,33 @@ def _object_of(text: str) -> dict[str, Any] | None:
 _RESULT: Final = "<tool_response>\n{}\n</tool_response>"
 
 
+def _results_as_text(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages without the role "tool", for a template that does not show it.
+
+    Results that follow each other, and the user's text after them, become one message of the user,
+    as many templates demand that user and assistant take turns.
+    """
+    turns: list[dict[str, Any]] = []
+    follows_result = False
+    for message in messages:
+        turn, is_result = dict(message), message["role"] == "tool"
+        if is_result:
+            turn = {"role": "user", "content": _RESULT.format(_text_of(message))}
+        if follows_result and turn["role"] == "user":
+            turns[-1]["content"] = _joined(turns[-1]["content"], _text_of(turn), "\n")
+        else:
+            turns.append(turn)
+        follows_result = is_result
+    return turns
+
+
+def _text_of(message: Message) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content)
+    return content or ""
+
+
 class WrittenTools:
     """Writes tools into the first message of a chat, and earlier calls and results as text.
 
@@ -361,10 +390,7 @@ class WrittenTools:
     def messages(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None
     ) -> list[dict[str, Any]]:
-        """Return messages without tool calls and without the role "tool".
-
-        Results that follow each other, and the user's text after them, become one message of the
-        user, as many templates demand that user and assistant take turns.
+        """Return messages without tool calls and without the role "tool"; see `_results_as_text`.
 
         Args:
             messages: as `prepare_history` returns them; their content is text or None.
@@ -373,25 +399,10 @@ class WrittenTools:
         Raises:
             ChatTemplateError: the form cannot write an argument.
         """
-        written: list[dict[str, Any]] = []
-        follows_result = False
-        for message in messages:
-            turn = self._as_text(message)
-            if follows_result and turn["role"] == "user":
-                written[-1]["content"] = _joined(written[-1]["content"], turn["content"], "\n")
-            else:
-                written.append(turn)
-            follows_result = message["role"] == "tool"
+        written = [with_written_calls(each, self._form) for each in _results_as_text(messages)]
         if tools:
             self._add_tools(written, self._description(tools))
         return written
-
-    def _as_text(self, message: Message) -> dict[str, Any]:
-        """Return the message with its calls, or its result, in its text."""
-        text = message.get("content") or ""
-        if message["role"] == "tool":
-            return {"role": "user", "content": _RESULT.format(text)}
-        return with_written_calls(message, self._form)
 
     def _add_tools(self, messages: list[dict[str, Any]], text: str) -> None:
         if messages[0]["role"] in ("system", "developer"):

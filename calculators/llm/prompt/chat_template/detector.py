@@ -262,6 +262,8 @@ _ARCHITECTURES: Final = {
     "DeepseekV32": "deepseek_v32",
     "DeepseekV4": "deepseek_v4",
     "Exaone4": "exaone4",
+    "GraniteForCausalLM": "granite3",
+    "GraniteMoeForCausalLM": "granite3",
     "HunYuan": "hunyuan",
     "KimiK2": "kimi_k2",
     "KimiK3": "kimi_k3",

@@ -45,30 +45,38 @@ class ShownRoles:
         of_parts: roles whose text is shown only as a list of parts.
         hidden: roles whose text is rendered to nothing in any form; with True in a chat with tools.
             A role that the template refuses is not among them: its error says more.
+        without_results: True: in a chat with tools no result is shown, but left out or refused;
+            False: likewise without tools.
     """
 
     of_parts: frozenset[str]
     hidden: frozenset[tuple[str, bool]]
+    without_results: frozenset[bool] = frozenset()
 
     @classmethod
     def of(cls, template: ChatTemplate) -> ShownRoles:
         """Probe a template."""
         of_parts: set[str] = set()
         hidden: set[tuple[str, bool]] = set()
+        shown: set[tuple[str, bool]] = set()
         for role in ("system", *TURNS):
             for has_tools in (False, True):
                 is_shown, is_rendered = _shown(template, role, has_tools, ())
                 if is_shown:
+                    shown.add((role, has_tools))
                     continue
                 is_shown, takes_parts = _shown(template, role, has_tools, ("system", *TURNS))
                 if is_shown:
+                    shown.add((role, has_tools))
                     of_parts.add(role)
                 elif is_rendered or takes_parts:
                     hidden.add((role, has_tools))
         if "user" in of_parts and not _shown(template, "system", False, ())[0]:
             # It is taken as the system's text is.
             of_parts.add("developer")
-        return cls(frozenset(of_parts), frozenset(hidden))
+        without = {each for each in (False, True) if ("tool", each) not in shown}
+        without = {each for each in without if ("user", each) in shown}
+        return cls(frozenset(of_parts), frozenset(hidden), frozenset(without))
 
     def check(
         self, messages: Sequence[Mapping[str, Any]], *, has_tools: bool, writes_tools: bool = False

@@ -201,6 +201,38 @@ def test_nothing_is_written_for_a_model_without_a_parser() -> None:
     assert not ChatRenderer(ChatTemplate.of_source(CHATML)).knows_tools
 
 
+#: As Granite 3.0's, which has roles of its own for calls and results.
+TOOLS_ONLY: Final = (
+    "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}"
+    "{% if m.role in ('system', 'user', 'assistant') %}[{{ m.role }}] {{ m.content }}\n"
+    "{% elif m.role == 'tool_response' %}[result] {{ m.content }}\n{% endif %}{% endfor %}"
+)
+NO_RESULTS: Final = TOOLS_ONLY.replace(
+    "{% elif", "{% elif m.role == 'tool' %}{{ raise_exception('no tool') }}{% elif"
+)
+SHOWN_CALLS: Final = TOOLS_ONLY.replace(
+    "{{ m.content }}\n{% elif",
+    "{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}"
+    "</tool_call>{% endfor %}\n{% elif",
+)
+
+
+@pytest.mark.parametrize("source", [TOOLS_ONLY, NO_RESULTS])
+def test_results_that_a_template_does_not_show_are_the_users(source: str) -> None:
+    more = {"role": "user", "content": "And now?"}
+    prompt = rendered(source, QUESTION, CALLED, *RESULTS, more, parser="hermes")
+    assert prompt == (
+        f"{json.dumps([TOOL])}\n[user] Paris?\n[assistant] {CALLS_TEXT}\n"
+        f"[user] {RESULTS_TEXT}\nAnd now?\n"
+    )
+
+
+def test_calls_that_a_template_shows_stay_where_it_shows_no_results() -> None:
+    prompt = rendered(SHOWN_CALLS, QUESTION, CALLED, *RESULTS)
+    assert prompt.count("<tool_call>") == prompt.count('"city"') == 2
+    assert prompt.rstrip().endswith(f"[user] {RESULTS_TEXT}")
+
+
 def test_the_example_models_template_writes_the_same() -> None:
     chat: list[Any] = [{"role": "system", "content": "Be kind."}, QUESTION, CALLED, *RESULTS]
     own = ChatRenderer(ChatTemplate.load(DEMO)).render(chat, tools=[TOOL])
