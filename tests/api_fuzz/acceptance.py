@@ -49,6 +49,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"Word timestamps not supported for this model",
             # What a text means.
             r"the text is not JSON",
+            r"the text has no tokens",
             r"structural_tag\\?\": expected an object",
             r"not a grammar",
             r"the expression",
@@ -68,6 +69,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             COMBINED,
             r"names none of the",
             r"needs tools",
+            r"with suffix the prompt must be a text",
             r"cannot be paired with the \d+ of",
             r"document (text|member) field|none of the members that rank_fields names",
             r"is already that of|have the same name",

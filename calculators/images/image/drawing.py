@@ -200,7 +200,7 @@ def draw_gradient(
         return
     (x, y), signs = _pixels(start, end)
     part = np.arange(len(x))[:, np.newaxis] / len(x)
-    mixed = (colors[0] * (1 - part) + colors[1] * part).astype(np.uint8)
+    mixed = np.rint(colors[0] * (1 - part) + colors[1] * part).astype(np.uint8)
     # The square of a later pixel is over that of an earlier one, so a square's leading rows and
     # columns come first.
     sides = [range(thickness - 1, -1, -1) if sign > 0 else range(thickness) for sign in signs]

@@ -359,7 +359,7 @@ COHERE_MEMBERS: Final[Members] = table(
     honoured("texts", Value(array(string(), minItems=1)), "The texts.", is_required=True),
     honoured(
         "embedding_types",
-        Array(word(_FORMATS), {"minItems": 1}),
+        Array(word(_FORMATS)),
         "The types of numbers to return; float by default.",
     ),
     honoured("output_dimension", DIMENSIONS, "The first numbers of each embedding."),

@@ -268,6 +268,7 @@ def gradient(**ends: float) -> Any:
 def test_a_gradient_begins_where_its_line_enters_the_image() -> None:
     inside = gradient(x_start=0, y_start=20, x_end=59, y_end=20)
     assert inside[0, 0] == 250
+    assert inside[1].tolist() == [246, 0, 4], "245.8 and 4.2 are rounded, as in MediaPipe"
     beyond = gradient(x_start=-60, y_start=20, x_end=119, y_end=20)
     assert (beyond == inside).all()
     assert not gradient(x_start=-60, y_start=20, x_end=-1, y_end=20).any()
