@@ -9,8 +9,9 @@ pickles make ordinary values.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from enum import StrEnum
@@ -29,6 +30,7 @@ from calculators.language.mistakes import (
     json_problem,
     message_problem,
     named,
+    place_of,
 )
 
 _COPIES_MEANT: Final = (
@@ -115,6 +117,14 @@ class Tools:
     grammars: Mapping[str, TextGrammar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        items: Any = self.items
+        for wrong in [items] if not isinstance(items, list) else items:
+            if wrong is items or not isinstance(wrong, dict):
+                raise AuthorMistake(
+                    f"items of Tools has {named(wrong)}: Tools(items=["
+                    '{"type": "function", "function": {"name": "f"}}], choice="auto")'
+                )
+        object.__setattr__(self, "items", frozen(self.items))
         if not self.schema_paths:
             paths = (f"tools[{place}].function.parameters" for place in range(len(self.items)))
             object.__setattr__(self, "schema_paths", tuple(paths))
@@ -242,6 +252,10 @@ class Refusal(Exception):
 #: A message in the form that chat templates take: ``{"role": "user", "content": "Hello"}``. The
 #: content is a text or an array of parts, ``{"type": "text", "text": "Hello"}``.
 Message: TypeAlias = dict[str, Any]
+
+#: The kinds of texts that a model reads in a request.
+TextKind: TypeAlias = Literal["content", "reasoning", "arguments", "tools"]
+TEXT_KINDS: Final[tuple[TextKind, ...]] = ("content", "reasoning", "arguments", "tools")
 
 _SYSTEM_ROLES: Final = ("system", "developer")
 #: Members with one meaning, by the name that OpenAI's chats have.
@@ -576,6 +590,40 @@ class GenerationRequest:
             content = f"{text}\n\n{content}" if content else text
         return self.with_messages({**first, "content": content}, *self.messages[1:])
 
+    def map_text(
+        self, change: Callable[[str], str], kinds: Collection[TextKind] = TEXT_KINDS
+    ) -> Self:
+        """Return the request with each text in it that a model reads as ``change`` returns it.
+
+        ``kinds``: "content", the texts of messages and prompts; "reasoning" of earlier turns;
+        "arguments", the texts within the arguments of earlier calls; "tools", descriptions of
+        tools. Names, forms, images and prompts of token ids stay.
+
+        ``change`` may raise a `Refusal`, as the function that calls this may.
+
+        Raises:
+            AuthorMistake: ``change`` returns no text.
+        """
+
+        def changed(text: str) -> str:
+            made: object = change(text)
+            if not isinstance(made, str):
+                raise AuthorMistake(
+                    f"{place_of(change)} returned {named(made)}, no text: "
+                    f"request.map_text(lambda text: text.upper())"
+                )
+            return made
+
+        messages = tuple(_mapped_message(each, changed, kinds) for each in self.messages)
+        prompts = tuple(
+            changed(each) if isinstance(each, str) and "content" in kinds else each
+            for each in self.prompts
+        )
+        tools = self.tools
+        if "tools" in kinds and tools.items:
+            tools = replace(tools, items=_mapped_values(tools.items, changed, "description"))
+        return replace(self, messages=messages, prompts=prompts, tools=tools)
+
     def with_sampling(self, **members: Any) -> Self:
         """Return the request with members of a body in ``sampling``; None removes a member.
 
@@ -675,6 +723,65 @@ _MEANT: Final[Mapping[str, str]] = {
     "sources": 'replace(request, sources=(Source(1, "guide.md"),))',
     "api": "replace(request, api=Api.CHAT)",
 }
+
+
+def _mapped_message(
+    message: Message, change: Callable[[str], str], kinds: Collection[TextKind]
+) -> Message:
+    made = dict(message)
+    content = made.get("content")
+    if "content" in kinds and isinstance(content, str):
+        made["content"] = change(content)
+    elif "content" in kinds and isinstance(content, list):
+        made["content"] = [
+            {**part, "text": change(part["text"])} if isinstance(part.get("text"), str) else part
+            for part in content
+        ]
+    reasoning = made.get("reasoning_content")
+    if "reasoning" in kinds and isinstance(reasoning, str):
+        made["reasoning_content"] = change(reasoning)
+    if "arguments" in kinds:
+        for name in ("tool_calls", "function_call"):
+            if name in made:
+                made[name] = _mapped_calls(made[name], change)
+    return made
+
+
+def _mapped_calls(calls: Any, change: Callable[[str], str]) -> Any:
+    """Return calls with changed texts in their arguments, which are an object or its JSON."""
+    if isinstance(calls, list):
+        return [_mapped_calls(each, change) for each in calls]
+    if not isinstance(calls, dict):
+        return calls
+    if "function" in calls:
+        return {**calls, "function": _mapped_calls(calls["function"], change)}
+    arguments = calls.get("arguments")
+    if not isinstance(arguments, str):
+        return {**calls, "arguments": _mapped_values(arguments, change)}
+    try:
+        value = json.loads(arguments)
+        mapped = _mapped_values(value, change)
+    except (json.JSONDecodeError, RecursionError):
+        return {**calls, "arguments": change(arguments)}
+    if mapped == value:  # spelt as it was
+        return calls
+    return {**calls, "arguments": json.dumps(mapped, ensure_ascii=False)}
+
+
+def _mapped_values(value: Any, change: Callable[[str], str], only: str = "") -> Any:
+    """Return a value of JSON with changed texts; ``only``: of members of this name."""
+    if isinstance(value, str):
+        return value if only else change(value)
+    if isinstance(value, list):
+        return [_mapped_values(each, change, only) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: change(each)
+        if only == name and isinstance(each, str)
+        else _mapped_values(each, change, only)
+        for name, each in value.items()
+    }
 
 
 def _first_word(param: str) -> str:

@@ -28,7 +28,7 @@ KINDS: Final[Mapping[str, ProjectKind]] = MappingProxyType(
     {
         "calculator": ProjectKind("a calculator on arrays, served over KServe"),
         "chat_endpoint": ProjectKind("a chat endpoint whose answers are written in Python"),
-        "guard": ProjectKind("a language model behind a guard of its requests", ("demo",)),
+        "guard": ProjectKind("a language model between guards of requests and answers", ("demo",)),
         "retrieval": ProjectKind("a search in passages of text, by vectors"),
         "vision": ProjectKind("an object detector with a calculator after it", ("shapes",)),
     }

@@ -26,7 +26,7 @@ def test_the_page_shows_the_masked_answer(child_program: None) -> None:
 
 
 def test_the_page_shows_options_of_the_example() -> None:
-    (node,) = (text for language, text in blocks(PAGE) if language == "pbtxt")
+    node, _ = (text for language, text in blocks(PAGE) if language == "pbtxt")
     graph = (ROOT / "examples/graphs/redact/graph.pbtxt").read_text(encoding="utf-8")
     lines = {line.strip() for line in graph.splitlines()}
     assert {line.strip() for line in node.splitlines()} <= lines

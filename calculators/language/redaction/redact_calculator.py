@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from msgspec import structs
@@ -17,6 +19,7 @@ from calculators.language import (
     Failed,
     Finished,
     Gained,
+    GenerationRequest,
     RequestError,
     Source,
     Submitted,
@@ -24,14 +27,21 @@ from calculators.language import (
     ToolRan,
 )
 from calculators.language.delta import nothing
+from calculators.language.generation_request import TextKind
 from calculators.language.redaction.choice import ChoiceRedactor, Redaction, RedactionChannel
-from calculators.language.redaction.redactors import ArgumentsRedactor
+from calculators.language.redaction.redactors import MOST_AT_ONCE, ArgumentsRedactor
 from calculators.language.text_patterns import PatternError, patterns_of
 from graph_runtime import Calculator, CalculatorContext, CalculatorContract, Code, In, Options, Out
 from protos import messages
 
 _log: Final = logging.getLogger(__name__)
 
+#: The texts of requests in each channel.
+_KINDS: Final[Mapping[RedactionChannel, tuple[TextKind, ...]]] = {
+    RedactionChannel.CONTENT: ("content", "tools"),
+    RedactionChannel.REASONING: ("reasoning",),
+    RedactionChannel.TOOL_CALLS: ("arguments",),
+}
 # graphrt.RedactOptions.Logprobs
 _REFUSE: Final = 1
 
@@ -39,12 +49,15 @@ _REFUSE: Final = 1
 class RedactCalculator(Calculator):
     """Replaces words, and matches of regular expressions, by a mask.
 
+    With DELTAS in and out it redacts answers, with REQUEST in and out what a model reads of
+    requests: messages, prompts, arguments of calls, descriptions of tools.
+
     Text is held back only while text that follows can make it part of a match, so no part of a
     match gets out, in whatever pieces the model writes. No part of an answer shows masked text:
     log-probabilities, token ids and raw text are left out where they would.
 
-    Inputs: DELTAS (Deltas).
-    Outputs: DELTAS (Deltas): at most one packet for each of the input, with its timestamp.
+    Inputs: DELTAS (Deltas), or REQUEST (GenerationRequest).
+    Outputs: the same: at most one packet for each of the input, with its timestamp.
     Options (graphrt.RedactOptions):
         words: texts.
         patterns: regular expressions whose matches have a bounded length.
@@ -69,13 +82,20 @@ class RedactCalculator(Calculator):
         }
     """
 
-    raw = In[Deltas]("DELTAS")
-    clean = Out[Deltas]("DELTAS")
+    raw = In[Deltas]("DELTAS", optional=True)
+    clean = Out[Deltas]("DELTAS", optional=True)
+    request = In[GenerationRequest]("REQUEST", optional=True)
+    redacted = Out[GenerationRequest]("REQUEST", optional=True)
     options = Options(messages.RedactOptions)
     timestamp_offset = 0
 
     @classmethod
     def update_contract(cls, contract: CalculatorContract) -> None:
+        tags = [tag for tag in ("DELTAS", "REQUEST") if contract.inputs.has_tag(tag)]
+        contract.require(
+            len(tags) == 1 and contract.outputs.has_tag(tags[0]),
+            "it needs DELTAS in and out for answers, or REQUEST in and out for requests",
+        )
         try:
             redaction_of(contract.options(messages.RedactOptions))
         except PatternError as error:
@@ -90,7 +110,9 @@ class RedactCalculator(Calculator):
         #: True once this node has ended the answer. What the model still sends is dropped.
         self._is_cut = False
 
-    def process(self, cc: CalculatorContext) -> None:
+    def process(self, cc: CalculatorContext) -> Awaitable[None] | None:
+        if cc.is_connected(self.request):
+            return self._redact_request(cc, cc.get(self.request))
         made: list[Delta] = []
         for item in cc.get(self.raw):
             if type(item) is Submitted or type(item) is Begun:
@@ -106,6 +128,41 @@ class RedactCalculator(Calculator):
                 self._fail(error, made)
         if made:
             cc.emit(self.clean, Deltas(made))
+        return None
+
+    async def _redact_request(self, cc: CalculatorContext, request: GenerationRequest) -> None:
+        if request.refusal is None:
+            if any(not isinstance(each, str) for each in request.prompts):
+                raise RequestError(
+                    "prompts of token ids are not accepted, because they cannot be redacted: send "
+                    "texts",
+                    param="prompt",
+                )
+            kinds = tuple(
+                kind
+                for channel in RedactionChannel
+                if channel in self._redaction.channels
+                for kind in _KINDS[channel]
+            )
+            sizes: list[int] = []
+
+            def measured(text: str) -> str:
+                sizes.append(len(text))
+                return text
+
+            request.map_text(measured, kinds)
+            redact = partial(request.map_text, self._redaction.text, kinds)
+            try:
+                # What is searched is as long as the client wants.
+                if sum(sizes) <= MOST_AT_ONCE:
+                    request = redact()
+                else:
+                    request = await asyncio.to_thread(redact)
+            except TimeoutError:
+                _log.error("node %s: a pattern took too long on a text", self._node)
+                error = RequestError("the redaction took too long", code=Code.INTERNAL)
+                raise error from None
+        cc.emit(self.redacted, request)
 
     def _add(self, item: Delta, made: list[Delta]) -> None:
         match item:

@@ -39,8 +39,8 @@ MOST_READ: Final = 16_384
 class RequestLabelCalculator(Calculator):
     """Gives the class with the highest score of the user's last message.
 
-    A request that is refused, has no text, or comes while the classifier is down has the label "",
-    so that a router's last route takes it.
+    A request that is refused, has no text, has no class with a score of ``label_threshold``, or
+    comes while the classifier is down has the label "", so that a router's last route takes it.
 
     Inputs: REQUEST (GenerationRequest).
     Outputs: LABEL (str), with the request's timestamp: for a RouterCalculator.
@@ -79,7 +79,10 @@ class RequestLabelCalculator(Calculator):
             text = text.encode(errors="replace").decode()
             try:
                 scores = await self._classifier.scores_of(text)
-                label = self._classifier.classes.labels[int(scores.argmax())]
+                best = int(scores.argmax())
+                classes = self._classifier.classes
+                if scores[best] >= classes.label_threshold:
+                    label = classes.labels[best]
             except RequestError as error:
                 _log.warning("%s: a request has no label: %s", cc.node_name, error.message)
         cc.emit(self.label, label)

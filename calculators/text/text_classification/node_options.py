@@ -7,6 +7,7 @@ labels that stand for OpenAI's categories of moderations become a `LabelRule` ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -77,8 +78,17 @@ class TextClassificationCalculatorOVOptions:
     categories: tuple[ModerationCategory, ...] = field(
         default=(),
         metadata={
-            "doc": "moderations; default the labels that are named like OpenAI's categories",
+            "doc": "moderations; default the labels that are named like OpenAI's categories, or as "
+            "is usual",
             "number": 7,
+        },
+    )
+    label_threshold: float | None = field(
+        default=None,
+        metadata={
+            "doc": "the score from which RequestLabelCalculator gives the best class; default 0.5 "
+            "where classes have scores of their own, and any where scores add up to 1",
+            "number": 8,
         },
     )
 
@@ -159,11 +169,13 @@ class Classes:
         labels: their names, in the order of the model's outputs.
         function: makes scores of outputs; not AUTO.
         rules: the labels that stand for categories of moderations; empty if none does.
+        label_threshold: the score from which a text has its best class.
     """
 
     labels: tuple[str, ...]
     function: ScoreFunction
     rules: tuple[LabelRule, ...]
+    label_threshold: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +218,11 @@ class ClassifierOptions:
                 f"model's outputs"
             )
         function = choose_function(self.model.config, self.node.function, columns)
-        return Classes(
-            labels, function, read_rules(self.node.categories, labels, self.node.threshold)
-        )
+        least = self.node.label_threshold
+        if least is None:
+            least = _INDEPENDENT if function is ScoreFunction.SIGMOID else -math.inf
+        rules = read_rules(self.node.categories, labels, self.node.threshold)
+        return Classes(labels, function, rules, least)
 
 
 def read_classifier_options(node: NodePlan, settings: ResourceSettings) -> ClassifierOptions:
@@ -230,8 +244,14 @@ def read_classifier_options(node: NodePlan, settings: ResourceSettings) -> Class
         labels = read_labels(model.config, options.labels)
         if labels:
             read_rules(options.categories, labels, options.threshold)
+        if options.label_threshold is not None:
+            _check_threshold(options.label_threshold, "label_threshold")
         return ClassifierOptions(model, labels, options)
 
+
+#: The score from which a text has a class whose score does not depend on the others'. Of a text
+#: without any class the best one is the least unlikely: 0.047 with examples/models/guard.
+_INDEPENDENT: Final = 0.5
 
 #: In the order of OpenAI's answers.
 CATEGORIES: Final = (
@@ -249,6 +269,20 @@ CATEGORIES: Final = (
     "violence",
     "violence/graphic",
 )
+
+
+#: Names that classifiers of Jigsaw's data and their like have for OpenAI's categories, without case
+#: and signs.
+_USUAL_LABELS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("insult", "toxic", "toxicity", "severetoxic", "severetoxicity", "abusive", "offensive"),
+        "harassment",
+    ),
+    "threat": "harassment/threatening",
+    **dict.fromkeys(("hatespeech", "identityhate", "identityattack"), "hate"),
+    **dict.fromkeys(("obscene", "nsfw", "sexualexplicit"), "sexual"),
+    "selfharm": "self-harm",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +303,8 @@ class LabelRule:
 def read_rules(
     mapping: Sequence[ModerationCategory], labels: Sequence[str], threshold: float
 ) -> tuple[LabelRule, ...]:
-    """Return the rules of a node's options; without a ``mapping``, the rules of the labels' names.
+    """Return the rules of a node's options; without a ``mapping``, the rules of the labels' names,
+    OpenAI's or usual ones.
 
     Raises:
         ResourceError: a label is not the model's, a category is not OpenAI's, or a threshold is
@@ -281,7 +316,7 @@ def read_rules(
             LabelRule(place, category, threshold)
             for place, label in enumerate(labels)
             for category in CATEGORIES
-            if _plain(label) == _plain(category)
+            if _plain(label) == _plain(category) or _USUAL_LABELS.get(_plain(label)) == category
         )
     rules = []
     for each in mapping:

@@ -1,17 +1,17 @@
-"""A guard in front of a language model: it masks e-mail addresses and refuses listed phrases."""
+"""A guard around a language model: it masks e-mail addresses and refuses listed phrases."""
 
-import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
 
-from calculators.kit.requests.http_payload import HttpPayload, RequestError
-from graphrt import Calculator, CalculatorContext, In, Options, Out, calculator, options
+from graphrt import GenerationRequest, Refusal, RequestError, on_request, on_text, options
 
 #: Possessive, and only where no such character stands before it: the time that a search takes grows
 #: with the length of the text and not with its square, whatever a client sends.
-EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+")
+EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+", re.ASCII)
+#: The characters of addresses: what ends with them may go on.
+OF_ADDRESSES: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+@-"
 
 
 @options("project_name.GuardOptions")
@@ -22,7 +22,8 @@ class GuardOptions:
     Attributes:
         refused: phrases; a request with one of them, in any case, is refused.
         mask: replaces each e-mail address.
-        max_characters: requests with more text are refused, which bounds the time of the search.
+        max_characters: texts of a request that are longer together are refused, which bounds the
+            time of the search.
     """
 
     refused: tuple[str, ...] = ()
@@ -30,80 +31,43 @@ class GuardOptions:
     max_characters: int = 200_000
 
 
-@calculator("project_name.Guard")
-class Guard(Calculator):
-    """Checks every text of a request before the language model sees it.
+@on_request
+async def check_request(request: GenerationRequest, guard: GuardOptions) -> GenerationRequest:
+    """Check every text that the model would read: messages, calls, descriptions of tools.
 
-    The whole body is searched, because messages are not its only way to the prompt: tools have
-    descriptions, and other endpoints have other members.
-
-    Inputs:
-        HTTP_REQUEST_PAYLOAD: the request.
-    Outputs:
-        HTTP_REQUEST_PAYLOAD: the request with masked texts; nothing if it is refused.
+    Raises:
+        Refusal: there is a listed phrase; clients of each API get it in their own form.
+        RequestError: the request cannot be checked; the client gets status 400.
     """
+    if not all(isinstance(prompt, str) for prompt in request.prompts):
+        raise RequestError("prompt must be text", param="prompt")
+    phrases = [phrase.casefold() for phrase in guard.refused]
+    characters = 0
 
-    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
-    checked = Out[HttpPayload]("HTTP_REQUEST_PAYLOAD")
-    options = Options(GuardOptions)
-
-    def process(self, cc: CalculatorContext) -> None:
-        """Called once per request.
-
-        Raises:
-            RequestError: the request is refused; the client receives the text with status 400.
-        """
-        payload = cc.get(self.request)
-        body = payload.parsed_json
-        if has_token_ids(body):
-            raise RequestError("prompt must be text", param="prompt")
-        texts = list(texts_of(body))
-        if sum(map(len, texts)) > self.options.max_characters:
-            limit = self.options.max_characters
+    def checked(text: str) -> str:
+        nonlocal characters
+        characters += len(text)
+        if characters > guard.max_characters:
+            limit = guard.max_characters
             raise RequestError(f"the request has more than {limit} characters of text")
-        phrases = [phrase.casefold() for phrase in self.options.refused]
-        for text in texts:
-            folded = text.casefold()
-            if any(phrase in folded for phrase in phrases):
-                raise RequestError("this server does not answer questions of this kind")
-        masked = with_masks(body, self.options.mask)
-        checked = replace(payload, parsed_json=masked, body=json.dumps(masked).encode())
-        cc.emit(self.checked, checked)
+        folded = text.casefold()
+        if any(phrase in folded for phrase in phrases):
+            raise Refusal("This server does not answer questions of this kind.")
+        return EMAIL.sub(lambda _: guard.mask, text)
+
+    return request.map_text(checked)
 
 
-def has_token_ids(body: Any) -> bool:
-    """Return whether the prompt of a completion is given as token ids, which hide its text."""
-    prompt = body.get("prompt") if isinstance(body, dict) else None
-    texts = prompt if isinstance(prompt, list) else [prompt]
-    return not all(text is None or isinstance(text, str) for text in texts)
+@on_text
+async def mask_answer(text: AsyncIterator[str], guard: GuardOptions) -> AsyncIterator[str]:
+    """Mask addresses in the answer while the model writes it.
 
-
-def texts_of(value: Any) -> Iterator[str]:
-    """Yield every string of a JSON value, names of members included."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for element in value:
-                yield from texts_of(element)
-        case dict():
-            for name, member in value.items():
-                yield name
-                yield from texts_of(member)
-        case _:
-            return
-
-
-def with_masks(value: Any, mask: str) -> Any:
-    """Return a copy of a JSON value in whose strings each e-mail address is replaced."""
-    match value:
-        case str():
-            return EMAIL.sub(lambda _: mask, value)
-        case list():
-            return [with_masks(element, mask) for element in value]
-        case dict():
-            return {
-                with_masks(name, mask): with_masks(member, mask) for name, member in value.items()
-            }
-        case _:
-            return value
+    A piece may end inside an address, so what may go on is held back until more text comes.
+    """
+    held = ""
+    async for piece in text:
+        held += piece
+        end = len(held.rstrip(OF_ADDRESSES))
+        yield EMAIL.sub(lambda _: guard.mask, held[:end])
+        held = held[end:]
+    yield EMAIL.sub(lambda _: guard.mask, held)

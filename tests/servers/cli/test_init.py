@@ -31,9 +31,10 @@ def test_a_project_bears_the_name_of_its_directory(kind: str, tmp_path: Path) ->
     )
     config = json.loads((project / "config.json").read_text())
     assert config["mediapipe_config_list"][0]["name"] == "my-project"
+    graph = project / "graph.pbtxt"
     texts = [path.read_bytes() for path in project.glob("*") if path.is_file()]
     assert not [text for text in texts if re.search(rb"project[-_]name", text)]
-    assert b'calculator: "my_project.' in (project / "graph.pbtxt").read_bytes()
+    assert re.search(rb'(calculator: "|googleapis.com/)my_project\.', graph.read_bytes())
     assert [path.name for path in tmp_path.iterdir()] == ["my-project"]
 
 

@@ -19,6 +19,7 @@ from graph_runtime import (
     validate_graph,
 )
 from tests.calculators.text.text_classification.tiny_classifier import LABELS, logits, make_model
+from tests.support.checkout import ROOT
 from tests.support.patience import PATIENCE
 
 GRAPH = """\
@@ -55,8 +56,11 @@ def best(text: str) -> str:
     return LABELS[int(logits(text)[0].argmax())]
 
 
-async def routes_of(directory: Path, requests: list[GenerationRequest], label: str) -> list[str]:
-    plan = validate_graph(parse_graph_text(GRAPH % label), registry=REGISTRY)
+async def routes_of(
+    directory: Path, requests: list[GenerationRequest], label: str, options: str
+) -> list[str]:
+    text = GRAPH.replace('"topics"', f'"topics" {options}') % label
+    plan = validate_graph(parse_graph_text(text), registry=REGISTRY)
     resources = await make_resources(plan, ResourceSettings(directory), REGISTRY)
     found: dict[int, str] = {}
 
@@ -77,9 +81,13 @@ async def routes_of(directory: Path, requests: list[GenerationRequest], label: s
     return [found[time] for time in range(len(requests))]
 
 
-def routed(directory: Path, requests: list[GenerationRequest], label: str) -> list[str]:
-    make_model(directory / "topics")
-    return asyncio.run(asyncio.wait_for(routes_of(directory, requests, label), PATIENCE))
+def routed(
+    directory: Path, requests: list[GenerationRequest], label: str, options: str = ""
+) -> list[str]:
+    if not (directory / "topics").exists():
+        make_model(directory / "topics")
+    routes = routes_of(directory, requests, label, options)
+    return asyncio.run(asyncio.wait_for(routes, PATIENCE))
 
 
 def test_requests_go_where_their_class_is_wanted(tmp_path: Path) -> None:
@@ -88,6 +96,25 @@ def test_requests_go_where_their_class_is_wanted(tmp_path: Path) -> None:
     wanted = ["first" if best(text) == label else "second" for text in texts]
     assert set(wanted) == {"first", "second"}
     assert routed(tmp_path, [request_for(text) for text in texts], label) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", ["second", "first"]),
+        ("label_threshold: 0.01", ["first", "first"]),
+        ("label_threshold: 0.99999", ["second", "second"]),
+        # Scores that add up to 1: the best of them counts.
+        ("function: SOFTMAX", ["first", "first"]),
+        ("function: SOFTMAX label_threshold: 0.6", ["second", "first"]),
+    ],
+)
+def test_the_shipped_guard_gives_no_label_to_what_is_no_insult(
+    tmp_path: Path, options: str, expected: list[str]
+) -> None:
+    (tmp_path / "topics").symlink_to(ROOT / "examples" / "models" / "guard")
+    requests = [request_for("Hello"), request_for("You stupid fool!")]
+    assert routed(tmp_path, requests, "insult", options) == expected
 
 
 @pytest.mark.parametrize("text", ["", " \n", "you fool"])

@@ -18,12 +18,14 @@ from graph_runtime import Code, ResourceError
 from tests.calculators.text.text_classification.served_graph import ServedGraph, served
 from tests.calculators.text.text_classification.tiny_classifier import (
     CATEGORIES,
+    GRAPH,
     LABELS,
     logits,
     make_model,
     sigmoid,
     softmax,
 )
+from tests.support.checkout import ROOT
 
 TEXTS = ["you fool", "peace you idiot", "tea", "beware"]
 #: Two windows of eight tokens: a calm one and a rude one, and one that has parts of both.
@@ -189,9 +191,31 @@ def test_labels_that_are_named_like_categories_stand_for_them(tmp_path: Path) ->
     assert result["category_scores"]["hate/threatening"] == pytest.approx(threat, abs=1e-5)
 
 
+def test_usual_names_of_labels_stand_for_categories(tmp_path: Path) -> None:
+    with served(make_model(tmp_path, 'labels: ["toxic", "Identity_Hate", "calm"]')) as graph:
+        (result,) = graph.ask("/v1/moderations", model="tiny", input="beware")["results"]
+    toxic, hate, _ = sigmoid(logits("beware"))[0].tolist()
+    assert result["category_scores"]["harassment"] == pytest.approx(toxic, abs=1e-5)
+    assert result["category_scores"]["hate"] == pytest.approx(hate, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "flagged"),
+    [("Hello", []), ("You stupid fool!", ["harassment"]), ("kill them", ["violence"])],
+)
+def test_the_shipped_guard_moderates_without_options(
+    tmp_path: Path, text: str, flagged: list[str]
+) -> None:
+    model = ROOT / "examples" / "models" / "guard"
+    (tmp_path / "graph.pbtxt").write_text((GRAPH % "").replace("./", str(model)))
+    with served(tmp_path) as graph:
+        (result,) = graph.ask("/v1/moderations", model="tiny", input=text)["results"]
+    assert [name for name, is_flagged in result["categories"].items() if is_flagged] == flagged
+
+
 def test_a_model_without_categories_says_how_to_set_them(tmp_path: Path) -> None:
     with (
-        served(make_model(tmp_path, "")) as graph,
+        served(make_model(tmp_path, 'labels: ["good", "bad", "calm"]')) as graph,
         pytest.raises(RequestError, match="set categories in the options") as caught,
     ):
         graph.ask("/v1/moderations", model="tiny", input="tea")
