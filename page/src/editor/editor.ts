@@ -8,7 +8,7 @@ import {
 } from "@codemirror/autocomplete"
 import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
 import { indentOnInput, syntaxHighlighting } from "@codemirror/language"
-import { EditorState } from "@codemirror/state"
+import { EditorState, type Extension } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import type { DraftFinding } from "../live_types"
 import { offersAt, type Known } from "./completions"
@@ -29,42 +29,46 @@ const KINDS = {
 /** An editor of a graph's text in an element's shadow root: style sheets cannot enter the document. */
 export class GraphEditor {
   readonly #view: EditorView
+  readonly #extensions: Extension[]
 
   constructor(host: HTMLElement, text: string, known: Known, onchange: (text: string) => void) {
     const root = host.shadowRoot ?? host.attachShadow({ mode: "open" })
-    this.#view = new EditorView({
-      parent: root,
-      root,
-      state: EditorState.create({
-        doc: text,
-        extensions: [
-          lineNumbers(),
-          history(),
-          indentOnInput(),
-          closeBrackets(),
-          highlightActiveLine(),
-          textproto,
-          indentation,
-          syntaxHighlighting(colors),
-          autocompletion({ override: [(context) => completed(context, known)], icons: false }),
-          keymap.of([
-            ...closeBracketsKeymap,
-            ...completionKeymap,
-            ...historyKeymap,
-            // Escape, then Tab leaves the editor: CodeMirror's own way out for keyboards.
-            indentWithTab,
-            ...standardKeymap,
-          ]),
-          EditorView.domEventHandlers({ beforeinput: replaceSelected }),
-          EditorView.contentAttributes.of({ "aria-label": "Text of the graph", tabindex: "0" }),
-          EditorView.updateListener.of((update) => {
-            if (update.docChanged) onchange(update.state.doc.toString())
-          }),
-          findings,
-          look,
-        ],
+    this.#extensions = [
+      lineNumbers(),
+      history(),
+      indentOnInput(),
+      closeBrackets(),
+      highlightActiveLine(),
+      textproto,
+      indentation,
+      syntaxHighlighting(colors),
+      autocompletion({ override: [(context) => completed(context, known)], icons: false }),
+      keymap.of([
+        ...closeBracketsKeymap,
+        ...completionKeymap,
+        ...historyKeymap,
+        // Escape, then Tab leaves the editor: CodeMirror's own way out for keyboards.
+        indentWithTab,
+        ...standardKeymap,
+      ]),
+      EditorView.domEventHandlers({ beforeinput: replaceSelected }),
+      EditorView.contentAttributes.of({ "aria-label": "Text of the graph", tabindex: "0" }),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged) onchange(update.state.doc.toString())
       }),
-    })
+      findings,
+      look,
+    ]
+    this.#view = new EditorView({ parent: root, root, state: this.#state(text) })
+  }
+
+  #state(text: string): EditorState {
+    return EditorState.create({ doc: text, extensions: this.#extensions })
+  }
+
+  /** Show another text: what was done to the one before cannot be undone here. */
+  begin(text: string): void {
+    this.#view.setState(this.#state(text))
   }
 
   get text(): string {

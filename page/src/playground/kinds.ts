@@ -4,6 +4,8 @@ import type { Servable } from "./servables"
 export interface PanelProps {
   servable: Servable
   servables: Servable[]
+  /** Of the address: the chat that is shown; "" for the last one. */
+  chat: string
 }
 
 /** A way to talk to a servable: for the endpoint at the end of `path`, or for tensors or any JSON. */

@@ -34,7 +34,19 @@ export function href(
 }
 
 const place = $state({ route: parseFragment(location.hash) })
-addEventListener("hashchange", () => (place.route = parseFragment(location.hash)))
+const lastAddresses = $state<Record<string, string>>({})
+addEventListener("hashchange", follow)
+follow()
+
+function follow(): void {
+  place.route = parseFragment(location.hash)
+  lastAddresses[place.route.view] = location.hash
+}
+
+/** Where a view was left: its chat, graph or draft. */
+export function lastAddress(view: string): string {
+  return lastAddresses[view] ?? href(view)
+}
 
 /** The present route; reactive. */
 export function route(): Route {
@@ -48,5 +60,5 @@ export function goTo(address: string): void {
 /** Change the address without a new entry in the browser's history. */
 export function replaceAddress(address: string): void {
   history.replaceState(null, "", address)
-  place.route = parseFragment(location.hash)
+  follow()
 }

@@ -33,6 +33,8 @@ export interface Answer {
   promptTokens: number
   answerTokens: number
   timing: Timing
+  /** The id of its request, if it is followed through the graph. */
+  request: string
 }
 
 interface LogprobEntry {
@@ -79,6 +81,7 @@ export function newAnswer(now: number): Answer {
     promptTokens: 0,
     answerTokens: 0,
     timing: { asked: now, first: null, last: now, counts: [] },
+    request: "",
   }
 }
 
@@ -110,6 +113,7 @@ export function withChunk(answer: Answer, chunk: Chunk, now: number): Answer {
     promptTokens: chunk.usage?.prompt_tokens ?? answer.promptTokens,
     answerTokens,
     timing: timed(answer.timing, isContent, answerTokens, now),
+    request: answer.request,
   }
 }
 

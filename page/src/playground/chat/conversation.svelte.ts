@@ -1,3 +1,4 @@
+import { leaving } from "../../kept/kept.svelte"
 import { postBody, told } from "../../server/http.svelte"
 import { readEvents } from "../../server/events"
 import { loadDocument, schemasAt } from "../members"
@@ -6,16 +7,47 @@ import { chatBody, type ChatSettings, type Turn } from "./request"
 
 const PATH = "/chat/completions"
 
-/** A conversation with one model: its turns, and the answer that is on its way. */
+/** A conversation as it is kept. */
+export interface KeptConversation {
+  model: string
+  turns: Turn[]
+  /** Its last answer was on its way. */
+  isBusy: boolean
+}
+
+/** A conversation with one model: its turns, and the answer that is on its way, seen or not. */
 export class Conversation {
-  model = $state("")
-  turns = $state.raw<Turn[]>([])
+  #model = $state("")
+  #turns = $state.raw<Turn[]>([])
   isBusy = $state(false)
+  onchange: () => void = () => undefined
+  /** The graph through which requests are followed, so that they have a timeline; "" for none. */
+  graph = ""
 
   #abort: AbortController | null = null
 
-  constructor(model: string) {
-    this.model = model
+  constructor(model: string, kept?: KeptConversation) {
+    this.#model = model
+    if (kept) this.#turns = kept.isBusy ? leftOff(kept.turns) : kept.turns
+  }
+
+  get model(): string {
+    return this.#model
+  }
+  set model(model: string) {
+    this.#model = model
+    this.onchange()
+  }
+  get turns(): Turn[] {
+    return this.#turns
+  }
+  set turns(turns: Turn[]) {
+    this.#turns = turns
+    this.onchange()
+  }
+
+  kept(): KeptConversation {
+    return { model: this.model, turns: this.turns, isBusy: this.isBusy }
   }
 
   /** Say something, and let the model answer. */
@@ -48,11 +80,6 @@ export class Conversation {
     this.#abort?.abort()
   }
 
-  clear(): void {
-    this.stop()
-    this.turns = []
-  }
-
   /** Ask the model for the next turn. What has come stays when it fails or is stopped. */
   async answer(settings: ChatSettings): Promise<void> {
     this.#abort?.abort()
@@ -60,7 +87,8 @@ export class Conversation {
     this.#abort = abort
     this.isBusy = true
     const before = this.turns
-    let answer = newAnswer(performance.now())
+    const request = this.graph ? await this.#follow() : ""
+    let answer = { ...newAnswer(performance.now()), request }
     let error = ""
     let frame = 0
     // The text is drawn once a frame, however many events come between two.
@@ -70,7 +98,7 @@ export class Conversation {
     }
     show()
     try {
-      for await (const chunk of await this.#chunks(before, settings, abort.signal)) {
+      for await (const chunk of await this.#chunks(before, settings, request, abort.signal)) {
         answer = withChunk(answer, chunk, performance.now())
         frame ||= requestAnimationFrame(show)
       }
@@ -79,14 +107,15 @@ export class Conversation {
       else error = told(failure)
     }
     cancelAnimationFrame(frame)
-    if (this.#abort !== abort) return
-    show()
+    if (this.#abort !== abort || leaving.isSo) return
     this.isBusy = false
+    show()
   }
 
   async #chunks(
     turns: Turn[],
     settings: ChatSettings,
+    request: string,
     signal: AbortSignal,
   ): Promise<AsyncIterable<Chunk>> {
     const known = await loadDocument().then(
@@ -94,8 +123,35 @@ export class Conversation {
       () => ({}),
     )
     const body = chatBody(this.model, turns, settings, known)
-    return chunksOf(await postBody(`v3${PATH}`, body, { signal }))
+    const headers: HeadersInit = request ? { "X-Request-Id": request } : {}
+    return chunksOf(await postBody(`v3${PATH}`, body, { signal, headers }))
   }
+
+  /** Ask the server to follow the next request; return its id, "" if it does not. */
+  async #follow(): Promise<string> {
+    const id = `page-${newId()}`
+    try {
+      await postBody(`v1/graphs/${encodeURIComponent(this.graph)}/follow`, { request_id: id })
+      return id
+    } catch {
+      return ""
+    }
+  }
+}
+
+/** Turns whose last answer was cut by a reload. */
+function leftOff(turns: Turn[]): Turn[] {
+  return turns.map((turn, at) =>
+    turn.role === "assistant" && at === turns.length - 1
+      ? { ...turn, answer: { ...turn.answer, finish: "left" } }
+      : turn,
+  )
+}
+
+/** An id of 16 signs; crypto.randomUUID is there for secure addresses only. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8))
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")
 }
 
 /** The events of an answer; an answer that is one JSON object is one event. */
