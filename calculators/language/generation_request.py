@@ -294,10 +294,11 @@ class Api(StrEnum):
     INFILL = "infill"
     OLLAMA_CHAT = "api/chat"
     OLLAMA_GENERATE = "api/generate"
+    TGI = "generate"
 
 
 #: The APIs whose requests have prompts, and no messages; `Api.OLLAMA_GENERATE` has either.
-TEXT_APIS: Final = frozenset({Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL})
+TEXT_APIS: Final = frozenset({Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI})
 
 
 class Source(Struct, frozen=True):
@@ -358,7 +359,7 @@ class GenerationRequest:
         echo: members that an answer of the responses API repeats, as JSON values, without those
             that depend on the model; of chats ``tools``, the ones that are not functions; of
             Google's API ``array``: a stream is one array; of llama.cpp's API ``n_predict`` and
-            ``response_fields``.
+            ``response_fields``; of text-generation-inference what its reader names.
         id: of the answer.
         created: seconds since 1970.
         answer_model: the model's name in the answer; "" is ``model``.

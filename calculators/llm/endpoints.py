@@ -8,6 +8,7 @@ declaration import what they need when they are called.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -353,34 +354,30 @@ GOOGLE_COUNT_TOKENS: Final = LlmEndpoint(
 
 @cache
 def _tokenize() -> Counting[Any]:
-    from calculators.kit.requests.tokenize_request import (
-        TOKENIZE_MEMBERS,
-        TokenizeRequest,
-        parse_tokenize_request,
-        tokenize_response,
+    from calculators.llm.token_requests import MEMBERS, answer_tokens, parse_tokens_request
+
+    return Counting(members=MEMBERS, parse=parse_tokens_request, answer=answer_tokens)
+
+
+@cache
+def _detokenize() -> Counting[Any]:
+    from calculators.llm.token_requests import (
+        DETOKENIZE_MEMBERS,
+        answer_detokenize,
+        parse_detokenize_request,
     )
 
-    async def answer(servable: LlmServable, request: TokenizeRequest) -> str:
-        tokens = await servable.prompts.tokenize(
-            request.texts,
-            add_special_tokens=request.add_special_tokens,
-            max_length=request.max_length,
-            pads=request.pad_to_max_length,
-            padding_side=request.padding_side,
-        )
-        return tokenize_response(tokens)
-
     return Counting(
-        members=TOKENIZE_MEMBERS,
-        parse=lambda body, limits, defaults: parse_tokenize_request(body),
-        answer=answer,
+        members=DETOKENIZE_MEMBERS,
+        parse=lambda body, limits, defaults: parse_detokenize_request(body),
+        answer=answer_detokenize,
     )
 
 
 def _tokenize_schemas() -> Mapping[str, Schema]:
-    from calculators.kit.requests.tokenize_request import TOKENIZE_SCHEMAS
+    from calculators.llm.openapi.peer_schemas import TOKEN_SCHEMAS
 
-    return TOKENIZE_SCHEMAS
+    return TOKEN_SCHEMAS
 
 
 TOKENIZE: Final = LlmEndpoint(
@@ -390,10 +387,25 @@ TOKENIZE: Final = LlmEndpoint(
     id="tokenize",
     summary="The token ids of a text",
     request="TokenizeRequest",
-    response="TokenizeResponse",
+    response="TokensOfText",
     examples={"a_text": {"text": "Hello"}},
-    about="The ids.",
+    about="The ids, in the form of the server whose member has the text.",
 )
+DETOKENIZE: Final = LlmEndpoint(
+    path="/detokenize",
+    handling=_detokenize,
+    schemas=_tokenize_schemas,
+    id="detokenizeTokens",
+    summary="The text of token ids",
+    request="DetokenizeTokensRequest",
+    response="TextOfTokens",
+    examples={"two_tokens": {"tokens": [5, 6]}},
+    about="The text.",
+)
+_AT_ROOT: Final[Mapping[str, Any]] = {"prefixes": ("",), "needs_model": False}
+#: For clients of vLLM and llama.cpp, whose paths have no prefix.
+ROOT_TOKENIZE: Final = replace(TOKENIZE, id="tokenizeAtRoot", **_AT_ROOT)
+ROOT_DETOKENIZE: Final = replace(DETOKENIZE, id="detokenizeAtRoot", **_AT_ROOT)
 
 
 @cache
@@ -471,9 +483,9 @@ OLLAMA_GENERATE: Final = LlmEndpoint(
 
 #: In the order in which errors and the OpenAPI document list them.
 ENDPOINTS: Final = (
-    *(CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE),
+    *(CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE, DETOKENIZE),
     *(GENERATE_CONTENT, STREAM_GENERATE_CONTENT, GOOGLE_COUNT_TOKENS),
-    *(OLLAMA_CHAT, OLLAMA_GENERATE, *PEERS),
+    *(OLLAMA_CHAT, OLLAMA_GENERATE, ROOT_TOKENIZE, ROOT_DETOKENIZE, *PEERS),
 )
 
 _BY_PATH: Final = {path: endpoint for endpoint in ENDPOINTS for path in endpoint.paths()}
@@ -524,14 +536,22 @@ def describe(model: str) -> TaskDescription:
     from calculators.llm.openapi.generation_schemas import SHARED_SCHEMAS
 
     schemas = dict(SHARED_SCHEMAS)
-    for endpoint in ENDPOINTS:
+    # A document has one form of errors for a path, and the root is the page's.
+    described = [each for each in ENDPOINTS if each.path != "/"]
+    for endpoint in described:
         if endpoint.request:
             body = body_schema(endpoint.handling().members)
             # A member that the front reads.
             body["properties"]["timeout"] = nullable(TIMEOUT)
             schemas[endpoint.request] = body
         schemas.update(endpoint.schemas())
-    return TaskDescription(tuple(_operation(each, model) for each in ENDPOINTS), schemas)
+    return TaskDescription(tuple(_operation(each, model) for each in described), schemas)
+
+
+_ERRORS: Final = {
+    ErrorForm.LLAMA_CPP: "LlamaCppError",
+    ErrorForm.HUGGING_FACE: "HuggingFaceError",
+}
 
 
 def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
@@ -543,10 +563,9 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             event = one_of(ref(endpoint.event), ref("GoogleError"))
             content[JSON] = media(array(event))
             content[EVENTS] = events("An event; an error ends the stream.", event)
-        elif endpoint.error_form is ErrorForm.LLAMA_CPP:
-            event = one_of(ref(endpoint.event), ref("LlamaCppError"))
-            said = "An event; the last one of an answer has `stop: true`, or is an error."
-            content[EVENTS] = events(said, event)
+        elif endpoint.error_form in _ERRORS:
+            event = one_of(ref(endpoint.event), ref(_ERRORS[endpoint.error_form]))
+            content[EVENTS] = events("An event; the last one has counts, or is an error.", event)
         elif endpoint.error_form is ErrorForm.OLLAMA:
             line = one_of(ref(endpoint.event), ref("OllamaError"))
             said = "A line; the last one has `done: true`, or is an error."

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.tasks.endpoint import ErrorForm
-from calculators.llm.endpoint import Generating, LlmEndpoint, events_of
+from calculators.llm.endpoint import Counting, Generating, LlmEndpoint, events_of
 
 if TYPE_CHECKING:
     from calculators.kit.requests.schema import Schema
@@ -43,7 +43,7 @@ def _infill() -> Generating[Any]:
 
 
 def _llama_cpp_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.openapi.llama_cpp_schemas import LLAMA_CPP_SCHEMAS
+    from calculators.llm.openapi.peer_schemas import LLAMA_CPP_SCHEMAS
 
     return LLAMA_CPP_SCHEMAS
 
@@ -83,4 +83,143 @@ INFILL: Final = LlmEndpoint(
     **_LLAMA_CPP,
 )
 
-PEERS: Final = (LLAMA_CPP_COMPLETION, INFILL)
+
+@cache
+def _tgi(*, is_list: bool) -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.tgi.generate_request import GENERATE_MEMBERS, parse_generate_request
+
+    return Generating(
+        members=GENERATE_MEMBERS,
+        parse=partial(parse_generate_request, is_list=is_list),
+        api=Api.TGI,
+    )
+
+
+def _tgi_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.peer_schemas import TGI_SCHEMAS
+
+    return TGI_SCHEMAS
+
+
+_TGI: Final[Mapping[str, Any]] = {
+    "prefixes": ("",),
+    "streams": True,
+    "events_of": partial(events_of, path="/generate"),
+    "operation": "text_completion",
+    "error_form": ErrorForm.HUGGING_FACE,
+    "needs_model": False,
+    "tag": "text-generation-inference",
+    "schemas": _tgi_schemas,
+    "request": "TgiRequest",
+    "event": "TgiEvent",
+}
+TGI_GENERATE: Final = LlmEndpoint(
+    path="/generate",
+    handling=partial(_tgi, is_list=False),
+    id="tgiGenerate",
+    examples={"a_text": {"inputs": "Hello", "parameters": {"max_new_tokens": 20}}},
+    summary="Go on with a text",
+    response="TgiAnswer",
+    **_TGI,
+)
+TGI_STREAM: Final = LlmEndpoint(
+    path="/generate_stream",
+    always_streams=True,
+    handling=partial(_tgi, is_list=False),
+    id="tgiGenerateStream",
+    summary="Go on with a text, token by token",
+    response="TgiAnswer",
+    about="The answer in events.",
+    **_TGI,
+)
+TGI_COMPATIBLE: Final = LlmEndpoint(
+    path="/",
+    handling=partial(_tgi, is_list=True),
+    id="tgiCompatible",
+    summary="Go on with a text; a whole answer is a list",
+    response="TgiAnswer",
+    **_TGI,
+)
+
+
+def _lookup_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.peer_schemas import LOOKUP_SCHEMAS
+
+    return LOOKUP_SCHEMAS
+
+
+@cache
+def _looked_up(name: str) -> Counting[Any]:
+    from calculators.llm import lookups
+
+    return Counting(
+        members={},
+        parse=lambda body, limits, defaults: None,
+        answer=getattr(lookups, name),
+    )
+
+
+def _lookup(path: str, name: str, summary: str, response: str, tag: str) -> LlmEndpoint:
+    """Return an endpoint with GET; ``name``: of its function in `calculators.llm.lookups`."""
+    return LlmEndpoint(
+        path=path,
+        prefixes=("",),
+        methods=("GET",),
+        handling=partial(_looked_up, name),
+        schemas=_lookup_schemas,
+        id=name,
+        summary=summary,
+        response=response,
+        tag=tag,
+        about="What the server knows.",
+    )
+
+
+PROPS: Final = _lookup(
+    "/props", "llama_cpp_props", "The properties of a model", "LlamaCppProps", "llama.cpp"
+)
+SLOTS: Final = _lookup(
+    "/slots", "llama_cpp_slots", "The requests that run", "LlamaCppSlots", "llama.cpp"
+)
+TOKENIZER_INFO: Final = _lookup(
+    "/tokenizer_info", "tokenizer_info", "The tokenizer and its template", "TokenizerInfo", "vLLM"
+)
+LOAD: Final = _lookup("/load", "server_load", "The load of a model", "ServerLoad", "vLLM")
+TGI_INFO: Final = _lookup(
+    "/info", "tgi_info", "The limits of a model", "TgiInfo", "text-generation-inference"
+)
+
+
+@cache
+def _apply_template() -> Counting[Any]:
+    from calculators.llm.lookups import (
+        TEMPLATE_MEMBERS,
+        applied_template,
+        parse_template_request,
+    )
+
+    return Counting(members=TEMPLATE_MEMBERS, parse=parse_template_request, answer=applied_template)
+
+
+APPLY_TEMPLATE: Final = LlmEndpoint(
+    path="/apply-template",
+    prefixes=("",),
+    needs_model=False,
+    error_form=ErrorForm.LLAMA_CPP,
+    handling=_apply_template,
+    schemas=_lookup_schemas,
+    id="applyTemplate",
+    summary="The prompt of a chat",
+    tag="llama.cpp",
+    request="ApplyTemplateRequest",
+    response="AppliedTemplate",
+    examples={"a_question": {"messages": [{"role": "user", "content": "Hello"}]}},
+    about="The prompt.",
+)
+
+PEERS: Final = (
+    *(LLAMA_CPP_COMPLETION, INFILL, APPLY_TEMPLATE, PROPS, SLOTS),
+    *(TOKENIZER_INFO, LOAD),
+    *(TGI_GENERATE, TGI_STREAM, TGI_COMPATIBLE, TGI_INFO),
+)

@@ -68,6 +68,7 @@ _PROMPT_FIELDS: Final = {
     Api.INFILL: "input_prefix",
     Api.OLLAMA_CHAT: "messages",
     Api.OLLAMA_GENERATE: "prompt",
+    Api.TGI: "inputs",
 }
 
 

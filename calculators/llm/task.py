@@ -91,6 +91,9 @@ class TextGenerationTask(Task):
         """Return the length of prompt and answer, by vLLM's name, and the form made for it."""
         length = resource.limits.length
         facts: dict[str, Any] = {} if length is None else {"max_model_len": length}
+        # llama.cpp's member, by which its clients find the length.
+        context = {} if length is None else {"n_ctx_train": length}
+        facts["meta"] = {"n_vocab": len(resource.tokens.pieces), **context}
         if (form := resource.parsers.made) is not None:
             from calculators.llm.parsers.pattern import described
 

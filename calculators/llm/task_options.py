@@ -32,6 +32,13 @@ class LlmSettings(RequestQueue):
         metavar="BOOL",
         reads=switch,
     )
+    show_tokenizer: bool = option(
+        False,
+        "/tokenizer_info and /props show clients the chat template and the tokens around texts",
+        group=RUNNING,
+        metavar="BOOL",
+        reads=switch,
+    )
     special_tokens_in_text: bool = option(
         False,
         "special tokens in the text of messages act as such, as with most servers: a text can end "

@@ -181,7 +181,8 @@ def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
         "calculator": "PassThroughCalculator",
     }
     reply = client.get(path.format_map(values))
-    assert reply.status == 200, reply.body
+    # The operator of this server does not show the tokenizer.
+    assert reply.status == (404 if path == "/tokenizer_info" else 200), reply.body
     check(path, "get", reply)
 
 

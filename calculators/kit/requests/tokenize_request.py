@@ -20,7 +20,7 @@ from calculators.kit.requests.members import (
     read_model,
     table,
 )
-from calculators.kit.requests.schema import Schema, array, integer, one_of, record, string, word
+from calculators.kit.requests.schema import array, one_of, string, word
 
 #: Texts of one request.
 MAX_TEXTS: Final = 1024
@@ -57,17 +57,6 @@ TOKENIZE_MEMBERS: Final[Members] = table(
     honoured("pad_to_max_length", BOOLEAN),
     honoured("padding_side", Value(word(_SIDES), _read_side)),
 )
-
-TOKENIZE_SCHEMAS: Final[dict[str, Schema]] = {
-    "TokenizeResponse": record(
-        {
-            "tokens": one_of(
-                array(integer()), array(array(integer())), about="One list where there is one text."
-            )
-        },
-        required=("tokens",),
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ class ErrorForm(Enum):
     GOOGLE = auto()
     LLAMA_CPP = auto()
     OLLAMA = auto()
+    #: Of text-generation-inference and text-embeddings-inference.
+    HUGGING_FACE = auto()
 
 
 class StreamForm(Enum):

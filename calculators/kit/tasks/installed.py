@@ -55,7 +55,7 @@ def _check(task: Task, others: Collection[Task]) -> None:
     """
     for endpoint in task.endpoints:
         for path in (endpoint.path, *endpoint.aliases):
-            if not path.startswith("/") or path.endswith("/"):
+            if path != "/" and (not path.startswith("/") or path.endswith("/")):
                 raise ValueError(
                     f'the path "{path}" must begin with a slash, and must not end with one'
                 )

@@ -103,6 +103,30 @@ class AnswerWriter(Protocol):
         """
 
 
+class TextOnlyWriter:
+    """The parts of an `AnswerWriter` whose API has a place for texts only, and no beginning."""
+
+    __slots__ = ()
+
+    def start(self, usage: Usage) -> str:
+        return ""
+
+    def begin(self, index: int) -> str:
+        return ""
+
+    def tool(self, item: ToolCalled | ToolRan) -> str:
+        return ""
+
+    def speak(self, index: int, pcm: bytes) -> str:
+        return ""
+
+    def refuse(self, index: int, refused: Refused) -> str:
+        return ""
+
+    def failure(self, error: RequestError) -> str:
+        return ""
+
+
 class DeltaWriter(Struct, eq=False):
     """Writes one answer, whole or as events, as its request says.
 

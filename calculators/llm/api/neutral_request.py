@@ -65,6 +65,7 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.INFILL: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
     Api.OLLAMA_CHAT: OLLAMA_CHAT_MEMBERS,
     Api.OLLAMA_GENERATE: GENERATE_MEMBERS,
+    Api.TGI: COMPLETION_MEMBERS,
 }
 #: The members that a model reads, beside those that the neutral request has fields for.
 _NEUTRAL: Final[Members] = table(
@@ -87,6 +88,7 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     # Ollama's answers have no id: only logs and nodes see it.
     Api.OLLAMA_CHAT: "ollama-",
     Api.OLLAMA_GENERATE: "ollama-",
+    Api.TGI: "cmpl-",
 }
 #: The APIs whose limit of new tokens may be more than the model has room for.
 _MAY_BE_SHORTER: Final = (

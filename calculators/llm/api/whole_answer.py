@@ -24,6 +24,7 @@ from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.ollama.ollama_writer import ollama_writer
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
+from calculators.llm.api.tgi.generate_writer import GenerateWriter
 
 
 def answer_writer(begun: Begun) -> AnswerWriter:
@@ -43,6 +44,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return LlamaCppWriter(begun)
         case Api.OLLAMA_CHAT | Api.OLLAMA_GENERATE:
             return ollama_writer(begun)
+        case Api.TGI:
+            return GenerateWriter(begun)
 
 
 _STOP_REASONS: Final = {
@@ -54,7 +57,7 @@ _STOP_REASONS: Final = {
 
 
 #: The APIs whose streams just end.
-_WITHOUT_DONE: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL)
+_WITHOUT_DONE: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI)
 
 
 def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:

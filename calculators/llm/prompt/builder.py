@@ -67,6 +67,7 @@ from calculators.llm.prompt.messages import (
     PromptRefused,
     Question,
     TokenizedTexts,
+    TokenizerTexts,
     TokenizeTexts,
 )
 from graphrt_base.errors import Code
@@ -273,10 +274,13 @@ class PromptBuilder:
             self._max_bytes = max_tokens * max(map(len, self._vocabulary), default=1)
         self._problem = ""
         self._problem_code = Code.FAILED_PRECONDITION
+        self._template = ""
         self._chats: ChatRenderer | None = None
         try:
+            template = self._load_template(template_directory)
+            self._template = template.files.main.text
             self._chats = ChatRenderer(
-                self._load_template(template_directory),
+                template,
                 vocabulary=_VocabularyTexts(self._vocabulary),
                 architecture=_architecture(self._model_path),
             )
@@ -318,6 +322,12 @@ class PromptBuilder:
             tokens=self._token_table(),
             template_problem=self._problem,
             infill_ends=None if self._infill is None else self._infill.ends,
+            texts=TokenizerTexts(
+                _tokenizer_class(self._model_path),
+                self._template,
+                self._tokenizer.get_bos_token(),
+                self._tokenizer.get_eos_token(),
+            ),
         )
         if self._chats is None:
             return ready
@@ -654,6 +664,12 @@ class _VocabularyTexts:
 
     def __contains__(self, text: object) -> bool:
         return isinstance(text, str) and text.encode() in self._ids
+
+
+def _tokenizer_class(model: Path) -> str:
+    """Return the class that a tokenizer's files name; "" for none."""
+    found = read_model_json(model / "tokenizer_config.json").get("tokenizer_class")
+    return found if isinstance(found, str) else ""
 
 
 def _architecture(model: Path) -> str:

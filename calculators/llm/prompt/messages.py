@@ -107,6 +107,19 @@ class Decode(msgspec.Struct, frozen=True, tag="decode", array_like=True):
     skip_special_tokens: bool = True
 
 
+class TokenizerTexts(msgspec.Struct, frozen=True, array_like=True):
+    """Texts of a tokenizer and its chat template; "" for none.
+
+    Attributes:
+        kind: the class that its files name.
+    """
+
+    kind: str = ""
+    chat_template: str = ""
+    bos_token: str = ""
+    eos_token: str = ""
+
+
 class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     """Tokenizer and template are loaded.
 
@@ -127,6 +140,7 @@ class PromptReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):
     made: AnswerFamily | None = None
     knows_tools: bool = True
     infill_ends: tuple[int, ...] | None = None
+    texts: TokenizerTexts = TokenizerTexts()
 
 
 class Prompt(msgspec.Struct, frozen=True, tag="prompt", array_like=True):

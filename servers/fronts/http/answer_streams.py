@@ -256,6 +256,12 @@ _FIELDS = {
 }
 
 
+#: The forms of APIs whose streams have no last event of their own.
+_JUST_END: Final = frozenset(
+    {ErrorForm.KSERVE, ErrorForm.GOOGLE, ErrorForm.LLAMA_CPP, ErrorForm.HUGGING_FACE}
+)
+
+
 class EventStream(AnswerStream):
     """Server-sent events to one client; each packet is made of complete events."""
 
@@ -306,8 +312,8 @@ class EventStream(AnswerStream):
         return True
 
     def _has_terminal_event(self) -> bool:
-        if self._form in (ErrorForm.KSERVE, ErrorForm.GOOGLE, ErrorForm.LLAMA_CPP):
-            return False  # a stream of answers just ends
+        if self._form in _JUST_END:
+            return False
         if self._form is ErrorForm.OPENAI:
             return self._last.endswith(DONE)
         events, ending, rest = self._last.rpartition(b"\n\n")

@@ -111,6 +111,8 @@ class HttpError(Exception):
                 return self.google_body()
             case ErrorForm.LLAMA_CPP:
                 return self.llama_cpp_body()
+            case ErrorForm.HUGGING_FACE:
+                return self.hugging_face_body()
 
     def openai_body(self) -> bytes:
         """Return ``{"error": {"message", "type", "param", "code"}}``."""
@@ -158,6 +160,12 @@ class HttpError(Exception):
             "status": _GOOGLE_STATUS.get(self.status, kind),
         }
         return json.dumps({"error": error | ({"details": details} if details else {})}).encode()
+
+    def hugging_face_body(self) -> bytes:
+        """Return ``{"error": text, "error_type"}``."""
+        kind = "generation" if self.status >= 500 else "validation"
+        kind = "overloaded" if self.status in (429, 503) else kind
+        return json.dumps({"error": self.message, "error_type": kind}).encode()
 
     def llama_cpp_body(self) -> bytes:
         """Return ``{"error": {"code", "message", "type"}}``; the code is the status."""

@@ -309,6 +309,8 @@ class GraphRequests:
             body, value = await self._read_json(exchange, path, endpoint)
             if endpoint is not None and endpoint.names_model:
                 value = _with_path(value, path, endpoint, query_of(request))
+            if endpoint is not None and endpoint.always_streams:
+                value["stream"] = True
             members = value
         if members.get("model") is None and endpoint is None:
             # The request names no graph, so there is none to answer at this path.
@@ -561,8 +563,6 @@ def _with_path(
 ) -> dict[str, Any]:
     """Return a body with the members that the path and the query of its request have."""
     found = {**value, "model": unquote_to_bytes(declared_path(path)[1]).decode("utf-8", "replace")}
-    if endpoint.always_streams:
-        found["stream"] = True
     return found | {name: query[name] for name in endpoint.query if name in query}
 
 

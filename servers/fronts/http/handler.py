@@ -64,6 +64,7 @@ from servers.fronts.http.routes import (
     OF_BATCHES,
     OF_PAGE,
     POST,
+    POSTED_ROOT,
     RUNS,
     VIEWS,
     Endpoint,
@@ -178,7 +179,9 @@ class Handler:
         # The raw path, as routes are ASCII; without the query, where people put keys.
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
-        endpoint = endpoint_at(path)
+        # Of the page's path only POST is a task's.
+        is_page = path == "/" and request.method != "POST"
+        endpoint = None if is_page else endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
         if form is ErrorForm.OPENAI and is_shared(path):
             form = _form_of(request.headers)
@@ -229,10 +232,12 @@ class Handler:
         if access.keys is not None and request.method != "OPTIONS":
             # Before the route is known: without a key nobody learns which paths and models there
             # are.
-            access.check(path, *_keys(exchange))
+            # The page is open; what is posted to its path is for a model.
+            is_posted = path == "/" and request.method == "POST"
+            access.check(POSTED_ROOT if is_posted else path, *_keys(exchange))
         if path == "/" and self._shows_no_page(request):
             return web.Response(text=RUNNING, headers=exchange.headers)
-        route = find_route(path)
+        route = find_route(path, request.method)
         # A page that is switched off answers as if there were none.
         if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
             route = None

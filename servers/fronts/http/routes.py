@@ -247,8 +247,15 @@ def _whole_paths() -> dict[str, Route]:
     return tasks | FIXED
 
 
-def find_route(path: str) -> Route | None:
+#: Stands for the path of the page where a client posts to it, which needs a key where keys are.
+POSTED_ROOT: Final = "/generate"
+
+
+def find_route(path: str, method: str = "GET") -> Route | None:
     """Return the route of a path as sent, without its query; None if there is none."""
+    if path == "/" and method == "POST":
+        # Text-generation-inference's clients post where the page is.
+        return _GRAPH
     route = _whole_paths().get(path)
     if route is not None:
         return route
@@ -319,7 +326,7 @@ def may_stream(path: str) -> bool:
 
 def error_form(path: str) -> ErrorForm:
     """Return the form of errors that the clients of this path expect."""
-    endpoint = endpoint_at(path)
+    endpoint = None if path == "/" else endpoint_at(path)
     if endpoint is not None:
         return endpoint.error_form
     if path.startswith(_GOOGLE_PREFIX):

@@ -18,6 +18,7 @@ from calculators.kit.requests.schema import (
     record,
     ref,
     string,
+    word,
 )
 from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import (
@@ -38,6 +39,7 @@ _NAMES: Final = {
     ErrorForm.GOOGLE: "GoogleError",
     ErrorForm.LLAMA_CPP: "LlamaCppError",
     ErrorForm.OLLAMA: "OllamaError",
+    ErrorForm.HUGGING_FACE: "HuggingFaceError",
 }
 
 ERROR_SCHEMAS: Final[dict[str, Schema]] = {
@@ -80,6 +82,13 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             "request_id": string("The id in the header."),
         },
         required=("type", "error", "request_id"),
+    ),
+    "HuggingFaceError": record(
+        {
+            "error": string("The error, and what would be right."),
+            "error_type": word(("validation", "overloaded", "generation")),
+        },
+        required=("error", "error_type"),
     ),
     "LlamaCppError": record(
         {

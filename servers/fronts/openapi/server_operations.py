@@ -245,6 +245,11 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
                 " unknown, and before a model that is loaded on demand has been loaded.",
                 minimum=1,
             ),
+            "meta": record(
+                {"n_vocab": integer(minimum=0), "n_ctx_train": integer(minimum=1)},
+                "Of a language model: tokens of its vocabulary, and `max_model_len` by llama.cpp's"
+                " name.",
+            ),
             "form_of_answers": string(
                 "How a language model writes calls and reasoning, made of its chat template where"
                 " no known family does so; absent otherwise."

@@ -11,17 +11,9 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
-from calculators.kit.requests.http_payload import RequestError
-from calculators.language.delta import (
-    Begun,
-    FinishReason,
-    TokenLogprob,
-    ToolCalled,
-    ToolRan,
-    Usage,
-    Verbose,
-)
-from calculators.language.events import Content, OutputEvent, Refused
+from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage, Verbose
+from calculators.language.events import Content, OutputEvent
+from calculators.llm.answers.answer_writer import TextOnlyWriter
 from calculators.llm.answers.response import AnswerChoice, AnswerDetails, answering_model, quote
 
 _STOP_TYPES: Final = {
@@ -30,7 +22,7 @@ _STOP_TYPES: Final = {
 }
 
 
-class LlamaCppWriter:
+class LlamaCppWriter(TextOnlyWriter):
     """An `AnswerWriter` of llama.cpp's completions.
 
     Times are measured in the server, from the submission of the prompt; where no language model of
@@ -74,12 +66,6 @@ class LlamaCppWriter:
             answers.append(self._final(index, usage, content=text, tokens=tokens))
         return _json(answers[0] if len(answers) == 1 else answers)
 
-    def start(self, usage: Usage) -> str:
-        return ""
-
-    def begin(self, index: int) -> str:
-        return ""
-
     def more(
         self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
     ) -> str:
@@ -92,15 +78,6 @@ class LlamaCppWriter:
             f'data: {{"index":{index},"content":{quote(text)},"tokens":{tokens},"stop":false}}\n\n'
         )
 
-    def tool(self, item: ToolCalled | ToolRan) -> str:
-        return ""
-
-    def speak(self, index: int, pcm: bytes) -> str:
-        return ""
-
-    def refuse(self, index: int, refused: Refused) -> str:
-        return ""
-
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         self._ends[index] = (reason, stop_string)
         return ""
@@ -112,9 +89,6 @@ class LlamaCppWriter:
             for index in range(len(self._ends))
         ]
         return "".join(f"data: {event}\n\n" for event in events)
-
-    def failure(self, error: RequestError) -> str:
-        return ""
 
     def _final(
         self, index: int, usage: Usage, *, content: str, tokens: Sequence[int]

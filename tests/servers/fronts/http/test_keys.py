@@ -52,6 +52,9 @@ def test_a_key_opens_every_api(run: Run, header: dict[str, str]) -> None:
         ("GET", "/v1beta/models", "google"),
         ("POST", "/v1beta/models/echo:generateContent", "google"),
         ("POST", "/v1/models/echo:countTokens", "google"),
+        ("POST", "/infill", "llama_cpp"),
+        ("POST", "/", "hugging_face"),
+        ("POST", "/generate", "hugging_face"),
         ("GET", "/v1/config", "kserve"),
         ("POST", "/v1/config/reload", "kserve"),
         ("GET", "/v2", "kserve"),
@@ -88,6 +91,12 @@ def _told(body: Any, form: str) -> str:
     if form == "google":
         assert (body["error"]["code"], body["error"]["status"]) == (401, "UNAUTHENTICATED")
         return str(body["error"]["message"])
+    if form == "llama_cpp":
+        assert (body["error"]["code"], body["error"]["type"]) == (401, "authentication_error")
+        return str(body["error"]["message"])
+    if form == "hugging_face":
+        assert body.keys() == {"error", "error_type"}
+        return str(body["error"])
     assert body["error"].keys() == {"message", "type", "param", "code"}
     assert body["error"]["type"] == "authentication_error"
     assert body["error"]["code"] == "invalid_api_key"

@@ -22,8 +22,8 @@ def path_of(case: dict[str, Any]) -> str | None:
     """Return the place of the document that describes a case's request."""
     name = case.get("endpoint", "").rsplit("?", 1)[0]
     for endpoint in ENDPOINTS:
-        if name.endswith(endpoint.path):
-            return f"/v3{endpoint.path}"
+        if endpoint.path != "/" and name.endswith(endpoint.path):
+            return endpoint.paths()[0]
     return None
 
 

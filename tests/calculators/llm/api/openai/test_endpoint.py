@@ -39,7 +39,6 @@ def test_the_paths_of_both_kinds_of_clients(prefix: str) -> None:
         "/completions",
         "/v1/v3/completions",
         "/v3/x/chat/completions",
-        "/v3/detokenize",
         "/x/tokenize",
         "",
     ],

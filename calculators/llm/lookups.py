@@ -1,0 +1,160 @@
+"""Facts about a server of language models, in the forms of vLLM, llama.cpp and TGI."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final
+
+from calculators.kit.requests import fields
+from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.members import STRING, Members, honoured, read_members, table
+from calculators.kit.requests.request_record import current_record
+from calculators.llm.requests.completions_request import CHAT_MEMBERS, ChatRequest
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.token_requests import MEMBERS as TOKENS_MEMBERS
+from calculators.llm.token_requests import chat_of
+from graph_runtime import Code
+
+if TYPE_CHECKING:
+    from calculators.llm.servable import LlmServable
+
+
+#: Bodies of `/apply-template`.
+TEMPLATE_MEMBERS: Final[Members] = table(
+    {name: CHAT_MEMBERS[name] for name in CHAT_MEMBERS if name in TOKENS_MEMBERS},
+    honoured("model", STRING),
+)
+
+
+def _name() -> str:
+    """Return the name by which the client asked for the model."""
+    request = current_record()
+    return "" if request is None else request.model
+
+
+async def applied_template(servable: LlmServable, chat: ChatRequest) -> str:
+    """Return the prompt of a chat; raises as `LlmServable.chat_prompt`."""
+    prompt = await servable.chat_prompt(
+        chat.messages, chat.images, chat.tools, chat.template, will_be_cut=not chat.images
+    )
+    return json.dumps({"prompt": prompt.text})
+
+
+async def llama_cpp_props(servable: LlmServable, asked: None) -> str:
+    """Return llama.cpp's ``/props``."""
+    sampling = {
+        name: value
+        for name in ("temperature", "top_p", "top_k", "min_p")
+        if (value := getattr(servable.defaults, name)) is not None
+    }
+    limits = servable.limits
+    found: dict[str, Any] = {
+        "default_generation_settings": {
+            "n_ctx": limits.length or 0,
+            "params": {**sampling, "n_predict": -1},
+        },
+        "total_slots": limits.queue,
+        "model_alias": _name(),
+        "model_path": _name(),
+        "modalities": {
+            "vision": limits.request.max_images > 0,
+            "audio": limits.request.max_sounds > 0,
+        },
+        "build_info": f"graphrt {_version()}",
+        "infill": servable.model.prompts_ready.infill_ends is not None,
+    }
+    if servable.settings.show_tokenizer:
+        texts = servable.model.prompts_ready.texts
+        found |= {
+            "chat_template": texts.chat_template,
+            "bos_token": texts.bos_token,
+            "eos_token": texts.eos_token,
+        }
+    return json.dumps(found)
+
+
+async def llama_cpp_slots(servable: LlmServable, asked: None) -> str:
+    """Return llama.cpp's ``/slots``: there are no fixed ones, so those that are in use, and one."""
+    running, most = servable.engine.running, servable.limits.queue
+    return json.dumps(
+        [
+            {
+                "id": number,
+                "n_ctx": servable.limits.length or 0,
+                "speculative": False,
+                "is_processing": number < running,
+            }
+            for number in range(min(running + 1, most))
+        ]
+    )
+
+
+async def tokenizer_info(servable: LlmServable, asked: None) -> str:
+    """Return vLLM's ``/tokenizer_info``.
+
+    Raises:
+        RequestError: NOT_FOUND, the operator does not show it.
+    """
+    if not servable.settings.show_tokenizer:
+        raise RequestError(
+            "the tokenizer and the chat template are not shown here; --show_tokenizer does",
+            code=Code.NOT_FOUND,
+        )
+    texts = servable.model.prompts_ready.texts
+    return json.dumps(
+        {
+            "tokenizer_class": texts.kind,
+            "chat_template": texts.chat_template,
+            "bos_token": texts.bos_token,
+            "eos_token": texts.eos_token,
+            "vocab_size": len(servable.tokens.pieces),
+            "model_max_length": servable.limits.length,
+        }
+    )
+
+
+async def server_load(servable: LlmServable, asked: None) -> str:
+    """Return vLLM's ``/load``."""
+    return json.dumps({"server_load": servable.unfinished})
+
+
+async def tgi_info(servable: LlmServable, asked: None) -> str:
+    """Return text-generation-inference's ``/info``."""
+    limits = servable.limits
+    length = limits.length
+    return json.dumps(
+        {
+            "model_id": _name(),
+            "model_sha": None,
+            "model_dtype": "unknown",
+            "model_pipeline_tag": "text-generation",
+            "max_concurrent_requests": limits.queue,
+            "max_best_of": 1,
+            "max_stop_sequences": limits.request.max_stop_strings,
+            "max_input_tokens": None if length is None else length - 1,
+            "max_total_tokens": length,
+            "max_client_batch_size": limits.request.max_prompts,
+            "router": "graphrt",
+            "version": _version(),
+        }
+    )
+
+
+@cache
+def _version() -> str:
+    try:
+        return version("graphrt")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def parse_template_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> ChatRequest:
+    """Check a body of ``/apply-template``; raises as `parse_chat_request`."""
+    body = fields.body_object(value)
+    read_members(body, TEMPLATE_MEMBERS)
+    return chat_of(body, limits, defaults)

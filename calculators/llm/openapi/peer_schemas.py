@@ -1,0 +1,176 @@
+"""Schemas of the answers of vLLM's, llama.cpp's and text-generation-inference's endpoints."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculators.kit.requests import schema
+
+_COUNT: Final = schema.integer(minimum=0)
+_TIME: Final = schema.number(minimum=0)
+_TIMINGS: Final = {
+    f"{part}_{name}": form
+    for part in ("prompt", "predicted")
+    for name, form in {
+        "n": _COUNT,
+        "ms": _TIME,
+        "per_token_ms": _TIME,
+        "per_second": _TIME,
+    }.items()
+}
+
+LLAMA_CPP_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "LlamaCppTimings": schema.record(
+        {"cache_n": _COUNT, **_TIMINGS},
+        "Milliseconds and tokens; `prompt_n` is without the `cache_n` that were known.",
+    ),
+    "LlamaCppCompletion": schema.record(
+        {
+            "index": _COUNT,
+            "content": schema.string(),
+            "tokens": schema.array(schema.integer(), "With `return_tokens`."),
+            "id_slot": _COUNT,
+            "stop": schema.flag("False in all events but the last one of a choice."),
+            "model": schema.string(),
+            "tokens_predicted": _COUNT,
+            "tokens_evaluated": schema.integer("Tokens of the prompt.", minimum=0),
+            "generation_settings": schema.anything("The limits and the sampling that were used."),
+            "has_new_line": schema.flag(),
+            "truncated": schema.flag(),
+            "stop_type": schema.word(("eos", "limit", "word", "none"), "Why the text ends."),
+            "stopping_word": schema.string(),
+            "tokens_cached": _COUNT,
+            "timings": schema.ref("LlamaCppTimings"),
+        },
+        "What `response_fields` chooses, under the names that it has there; else all.",
+    ),
+    "LlamaCppAnswer": schema.one_of(
+        schema.ref("LlamaCppCompletion"), schema.array(schema.ref("LlamaCppCompletion"))
+    ),
+}
+
+
+TGI_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "TgiToken": schema.record(
+        {
+            "id": _COUNT,
+            "text": schema.string(),
+            "logprob": schema.number("0 where it is not known."),
+            "special": schema.flag(),
+        },
+        required=("id", "text", "logprob", "special"),
+    ),
+    "TgiDetails": schema.record(
+        {
+            "finish_reason": schema.word(("length", "eos_token", "stop_sequence")),
+            "generated_tokens": _COUNT,
+            "input_length": schema.integer("In streams.", minimum=0),
+            "seed": schema.nullable(schema.integer()),
+            "prefill": schema.array({}, "Always empty."),
+            "tokens": schema.array(schema.ref("TgiToken")),
+            "top_tokens": schema.array(schema.array(schema.ref("TgiToken"))),
+        },
+        required=("finish_reason", "generated_tokens", "seed"),
+    ),
+    "TgiAnswer": schema.record(
+        {"generated_text": schema.string(), "details": schema.ref("TgiDetails")},
+        required=("generated_text",),
+    ),
+    "TgiEvent": schema.record(
+        {
+            "index": schema.integer(minimum=1),
+            "token": schema.ref("TgiToken"),
+            "generated_text": schema.nullable(schema.string("In the last event.")),
+            "details": schema.nullable(schema.ref("TgiDetails")),
+            "top_tokens": schema.array(schema.ref("TgiToken")),
+        },
+        required=("index", "token", "generated_text", "details"),
+    ),
+}
+
+
+LOOKUP_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "AppliedTemplate": schema.record({"prompt": schema.string()}, required=("prompt",)),
+    "LlamaCppProps": schema.record(
+        {
+            "default_generation_settings": schema.anything("With `n_ctx`, the most tokens."),
+            "total_slots": schema.integer("Requests that are generated at a time.", minimum=1),
+            "model_alias": schema.string(),
+            "model_path": schema.string("The model's name: paths are not shown."),
+            "modalities": schema.record({"vision": schema.flag(), "audio": schema.flag()}),
+            "chat_template": schema.string("With `--show_tokenizer`."),
+            "bos_token": schema.string("With `--show_tokenizer`."),
+            "eos_token": schema.string("With `--show_tokenizer`."),
+            "build_info": schema.string(),
+            "infill": schema.flag("The model completes code: `/infill` answers."),
+        }
+    ),
+    "LlamaCppSlots": schema.array(
+        schema.record(
+            {
+                "id": _COUNT,
+                "n_ctx": _COUNT,
+                "is_processing": schema.flag(),
+                "speculative": schema.flag(),
+            }
+        ),
+        "One for each running request, and one that is free if there is room.",
+    ),
+    "TokenizerInfo": schema.record(
+        {
+            "tokenizer_class": schema.string(),
+            "chat_template": schema.string(),
+            "bos_token": schema.string(),
+            "eos_token": schema.string(),
+            "vocab_size": _COUNT,
+            "model_max_length": schema.nullable(_COUNT),
+        }
+    ),
+    "ServerLoad": schema.record({"server_load": schema.integer("Unfinished requests.", minimum=0)}),
+    "TgiInfo": schema.record(
+        {
+            "model_id": schema.string(),
+            "model_sha": schema.nullable(schema.string()),
+            "model_dtype": schema.string(),
+            "model_pipeline_tag": schema.string(),
+            "max_concurrent_requests": _COUNT,
+            "max_best_of": _COUNT,
+            "max_stop_sequences": _COUNT,
+            "max_input_tokens": schema.nullable(_COUNT),
+            "max_total_tokens": schema.nullable(_COUNT),
+            "max_client_batch_size": _COUNT,
+            "router": schema.string(),
+            "version": schema.string(),
+        }
+    ),
+}
+
+
+TOKEN_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "TokensOfText": schema.one_of(
+        schema.record(
+            {
+                "tokens": schema.array({}),
+                "count": schema.integer(minimum=0),
+                "max_model_len": schema.nullable(schema.integer()),
+                "token_strs": schema.nullable(schema.array(schema.string())),
+            },
+            required=("tokens",),
+        ),
+        schema.array(
+            schema.record(
+                {
+                    "id": schema.integer(),
+                    "text": schema.string(),
+                    "start": schema.integer(),
+                    "stop": schema.integer(),
+                },
+                required=("id", "text", "start", "stop"),
+            )
+        ),
+    ),
+    "TextOfTokens": schema.record(
+        {"prompt": schema.string("vLLM's name."), "content": schema.string("llama.cpp's.")},
+        required=("prompt", "content"),
+    ),
+}
