@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +54,20 @@ def task_options_of(task: Task, options: Mapping[str, Any]) -> Mapping[str, Any]
         raise CommandFailed(str(error), status=2) from None
 
 
+def beside(model: str, directory: Path) -> str:
+    """Return the path of a further model relative to the directory of a graph, so that both may
+    move together.
+
+    ``model``: relative to the graph, or else to the current directory; what neither has stays.
+    """
+    if (directory / model).exists() or not Path(model).exists():
+        return model
+    path = os.path.abspath(model)
+    # In a directory that a link names, ".." leads elsewhere.
+    is_plain = os.path.realpath(directory) == os.path.abspath(directory)
+    return os.path.relpath(path, directory) if is_plain else path
+
+
 _FIRST_WORDS: Final = "# Written by graphrt "
 #: The first lines of graphs that commands have made: they may be written again.
 _MADE: Final = (_FIRST_WORDS, "# File created with: OpenVINO Model Server")
@@ -87,7 +102,11 @@ def write_graph(
             f"{directory}: it does not show what task the model is for; no {GRAPH_FILE} is written",
             hint=f"start again with --task, one of {names}",
         )
-    text = graph_of_model(task, model, directory, options)
+    given = {
+        flag: beside(value, directory) if value and flag in task.model_flags else value
+        for flag, value in options.items()
+    }
+    text = graph_of_model(task, model, directory, given)
     if is_there:
         refuse_written_by_hand(graph)
         print_warning(f"{graph} is written again, with the options that were given")

@@ -20,7 +20,7 @@ from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
 from graph_runtime.errors import did_you_mean
 from servers.cli.messages import CommandFailed, print_warning
-from servers.cli.model_graph import graph_of_model, task_options_of
+from servers.cli.model_graph import beside, graph_of_model, task_options_of
 from servers.model_store.model_reference import (
     ModelError,
     ModelReference,
@@ -313,10 +313,7 @@ def with_further_models(
         if not value or (directory / value).exists():
             continue
         if Path(value).exists():
-            path = os.path.abspath(value)
-            # In a directory that a link names, ".." leads elsewhere.
-            is_plain = os.path.realpath(directory) == os.path.abspath(directory)
-            found[flag] = os.path.relpath(path, directory) if is_plain else path
+            found[flag] = beside(value, directory)
             continue
         reference = reference_of(value)
         if reference is not None:

@@ -109,6 +109,7 @@ class HttpConnection(web.RequestHandler):
         "_on_open",
         "_settings",
         "_still_since",
+        "_unlimited_bytes",
         "_unparsed",
         "_wire",
         "client",
@@ -155,6 +156,8 @@ class HttpConnection(web.RequestHandler):
         self._header_since: float | None = None
         self._has_bytes = False
         self.sent_bytes = 0
+        #: Of the last piece that began while the client was writable.
+        self._unlimited_bytes = 0
         self.head_bytes = 0
         self._moved = 0
         self._still_since: float | None = None
@@ -319,8 +322,12 @@ class HttpConnection(web.RequestHandler):
             return
         self.sent_bytes += len(data)
         # A graph that ignores `is_writable` would fill memory with an answer that nobody reads. The
-        # limit replaces the await of aiohttp's `StreamResponse.write` (decision 0035).
-        if wire.get_write_buffer_size() > self._settings.max_unsent_bytes and self.writing_paused:
+        # limit replaces the await of aiohttp's `StreamResponse.write` (decision 0035). A piece that
+        # began while the client was writable does not count: it may be as large as it likes.
+        if not self.writing_paused:
+            self._unlimited_bytes = len(data)
+        unsent = wire.get_write_buffer_size() - self._unlimited_bytes
+        if unsent > self._settings.max_unsent_bytes and self.writing_paused:
             _log.warning("a client was disconnected: its graph does not wait until it is writable")
             self.abort()
         else:

@@ -276,6 +276,7 @@ class MessageStream:
         self._socket.headers.update(exchange.headers)
         self._unsent: deque[str | bytes] = deque()
         self._unsent_bytes = 0
+        self._unlimited_bytes = 0
         self._has_unsent = asyncio.Event()
         self._has_begun = False
         self._is_ending = False
@@ -331,10 +332,13 @@ class MessageStream:
             text = "messages of a WebSocket are str or bytes, not HttpAnswer"
             raise GraphError(text, code=Code.INTERNAL)
         self._has_begun = True
+        if not self._unsent_bytes:
+            # A message may be as large as it likes if no other waits.
+            self._unlimited_bytes = len(packet)
         self._unsent.append(packet)
         self._unsent_bytes += len(packet)
         self._has_unsent.set()
-        if self._unsent_bytes > self._limit:
+        if self._unsent_bytes - self._unlimited_bytes > self._limit:
             # As in streams of events, a bound on unsent bytes stands for an await per packet
             # (decision 0035).
             self._exchange.connection.abort()  # the graph does not wait until it is writable

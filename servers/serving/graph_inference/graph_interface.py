@@ -34,7 +34,7 @@ from calculators.tensors.openvino.openvino_model_server_session_calculator impor
     OpenVINOModelServerSessionCalculator,
 )
 from graph_runtime import Code, GraphConfigError, GraphError, NodePlan, ValidatedGraph
-from graph_runtime.errors import did_you_mean
+from graph_runtime.errors import NotFoundError, did_you_mean
 from servers.contract.data_plane import ModelMetadata
 from servers.serving.graph_inference.stream_kinds import (
     InputStreamKind,
@@ -64,13 +64,14 @@ async def find_model_tensors(
     """Return the types that the models of inference nodes declare, also through nodes that take
     tensors apart or gather them.
 
-    A model that cannot be loaded is left out with a warning; requests fail with the reason.
+    A model that cannot be loaded now is left out with a warning; requests fail with the reason.
 
     Args:
         needs_models: raise the error of such a model instead.
 
     Raises:
-        GraphError: what goes to a model never fits it (FAILED_PRECONDITION).
+        GraphError: there is no such model or version, or what goes to a model never fits it
+            (FAILED_PRECONDITION).
     """
     wanted: dict[str, TensorType] = {}
     made: dict[str, TensorType] = {}
@@ -95,7 +96,7 @@ async def find_model_tensors(
                 model,
             )
         except GraphError as error:
-            if needs_models:
+            if needs_models or isinstance(error, NotFoundError):
                 text = f"node {quoted(node.name)}: {error}"
                 raise GraphError(text, code=Code.FAILED_PRECONDITION) from error
             _log.warning("the tensors of node %s stay unknown: %s", node.name, error)

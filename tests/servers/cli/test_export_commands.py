@@ -286,6 +286,18 @@ def test_what_another_program_has_pulled_is_served_as_it_is(
     assert hub.reads == []
 
 
+def test_a_draft_model_of_configure_is_named_relative_to_the_graph(tmp_path: Path) -> None:
+    for name in ("models/main", "models/draft"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "openvino_model.xml").touch()
+    words = ("configure", "models/main", "--task", "text_generation")
+    graph = tmp_path / "models" / "main" / "graph.pbtxt"
+    for given in ("models/draft", "../draft"):
+        done = graphrt(*words, "--draft_source_model", given, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert 'draft_models_path: "../draft"' in graph.read_text()
+
+
 def test_the_graph_of_a_directory_is_written_once(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()

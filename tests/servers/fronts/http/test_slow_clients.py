@@ -117,6 +117,25 @@ def test_a_graph_that_does_not_wait_has_its_client_cut_off(
     assert "does not wait until it is writable" in caplog.text
 
 
+def test_pieces_of_a_stream_may_be_larger_than_what_may_wait(run: Run) -> None:
+    pieces = [b"data: " + letter * 5_000_000 + b"\n\n" for letter in (b"x", b"y")]
+
+    async def large(payload: HttpPayload, emit: Emit) -> None:
+        for piece in pieces:
+            await payload.client.writable()
+            emit(piece)
+
+    async def scenario() -> None:
+        plane = FakeDataPlane(large=large)
+        async with serving(plane) as front, connected(front, receive_buffer=SMALL) as client:
+            client.send(chat_bytes("large", stream=True))
+            await client.head()
+            got = [await client.chunk() for _ in pieces]
+            assert got == pieces
+
+    run(scenario())
+
+
 def test_a_unary_answer_that_is_not_read_is_cut_off(run: Run) -> None:
     async def large(payload: HttpPayload, emit: Emit) -> None:
         emit(b"[" + b"1," * 2_000_000 + b"1]")

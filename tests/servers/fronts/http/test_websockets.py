@@ -129,6 +129,24 @@ def test_the_number_of_sockets_is_limited(run: Run) -> None:
     run(scenario())
 
 
+def test_a_message_may_be_larger_than_what_may_wait(run: Run) -> None:
+    async def large(payload: HttpPayload, emit: Emit) -> None:
+        for letter in "xy":
+            await payload.client.writable()
+            emit(letter * 5_000_000)
+
+    async def scenario() -> None:
+        async with (
+            serving(FakeDataPlane(talk=large)) as front,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(address(front), max_msg_size=0) as socket,
+        ):
+            for letter in "xy":
+                assert await socket.receive_str() == letter * 5_000_000
+
+    run(scenario())
+
+
 def test_a_silent_client_is_closed(run: Run) -> None:
     async def scenario() -> None:
         async with (

@@ -11,7 +11,7 @@ import pytest
 
 from calculators.kit.places import Places
 from calculators.tensors.openvino.placed_model import ModelWork
-from graph_runtime import FamilySettings, RunError
+from graph_runtime import FamilySettings, RunError, UnavailableError
 from servers.config import read_config
 from servers.contract.data_plane import InferAnswer, ServableState, TensorMetadata
 from servers.serving.model_repository import ModelRepository
@@ -106,10 +106,22 @@ def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path
     serving([entry(tmp_path, "m")], scenario, [graph, other])
 
 
+def test_a_graph_reports_the_error_of_its_model(tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    graph = write_graph(tmp_path, "g", graph_text("bad"))
+
+    async def scenario(repository: ModelRepository) -> None:
+        with pytest.raises(RunError) as caught:
+            await numbers(repository, request("g", x=[0, 0]))
+        reason = 'The model "bad" could not be loaded: its base_path "bad" has no folder of a'
+        assert reason in str(caught.value)
+
+    serving([entry(tmp_path, "bad")], scenario, [graph])
+
+
 @pytest.mark.parametrize(
     ("model", "version", "reason"),
     [
-        ("bad", "", 'The model "bad" could not be loaded: its base_path "bad" has no folder of a'),
         ("m", "7", 'The model "m" has no version "7"; it has 1'),
         (
             "mm",
@@ -118,19 +130,21 @@ def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path
         ),
     ],
 )
-def test_a_graph_reports_the_error_of_its_model(
+def test_a_graph_is_not_served_without_the_model_that_it_names(
     tmp_path: Path, model: str, version: str, reason: str
 ) -> None:
-    (tmp_path / "bad").mkdir()
     write_versions(tmp_path, "m", 1)
     graph = write_graph(tmp_path, "g", graph_text(model, version))
 
     async def scenario(repository: ModelRepository) -> None:
-        with pytest.raises(RunError) as caught:
+        (served,) = [each for each in repository.servables() if each.name == "g"]
+        assert served.state is ServableState.FAILED
+        assert reason in served.reason
+        with pytest.raises(UnavailableError) as caught:
             await numbers(repository, request("g", x=[0, 0]))
         assert reason in str(caught.value)
 
-    serving([entry(tmp_path, "bad"), entry(tmp_path, "m")], scenario, [graph])
+    serving([entry(tmp_path, "m")], scenario, [graph])
 
 
 def test_runs_keep_a_model_that_is_unloaded(tmp_path: Path) -> None:
