@@ -26,6 +26,7 @@ from tests.support.checkout import ROOT
 CODEX: Final = "@openai/codex@0.171.0"
 CLAUDE: Final = "@anthropic-ai/claude-code@2.1.197"
 GEMINI: Final = "@google/gemini-cli@0.61.0"
+OLLAMA: Final = "ollama@0.6.4"
 #: The served names. Codex knows models of the first to take patches by a grammar; to others it
 #: offers the tools of MCP servers at once.
 PATCHING: Final = "gpt-5.5"
@@ -214,6 +215,26 @@ def gemini_job(commands: Path, home: Path, url: str) -> Job:
     return Job("Gemini CLI", calls, [str(commands / "gemini"), *words], check, environment)
 
 
+def ollama_job(commands: Path, home: Path, url: str) -> Job:
+    """Read, write, and run a command by Ollama's API, with ollama-js."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("read", {"path": "hello.txt"}),
+        ("write", {"path": "hello.txt", "text": "hello graph\n"}),
+        ("run", {"command": "cat hello.txt"}),
+    ]
+
+    def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+        wrong = _files(folder, {"hello.txt": "hello graph\n"})
+        if "hello graph" not in str(seen[-1]["last"].get("content")):
+            wrong.append("the command's result did not come back")
+        return wrong
+
+    module = commands.parent / "ollama" / "dist" / "index.mjs"
+    agent = ROOT / "tests" / "coding_agents" / "agent.mjs"
+    command = ["node", str(agent), str(module), url, OTHER]
+    return Job("ollama-js", calls, command, check)
+
+
 def _files(folder: Path, expected: dict[str, str]) -> list[str]:
     wrong = []
     for name, text in expected.items():
@@ -261,7 +282,7 @@ def install(folder: Path, packages: list[str]) -> Path:
     return folder / "node_modules" / ".bin"
 
 
-JOBS: Final = (patch_job, server_job, claude_job, gemini_job)
+JOBS: Final = (patch_job, server_job, claude_job, gemini_job, ollama_job)
 
 
 def main() -> int:
@@ -276,7 +297,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
-        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE, GEMINI])
+        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE, GEMINI, OLLAMA])
         script = top / "script"
         script.mkdir()
         shutil.copy(Path(__file__).parent / "script.py", script)

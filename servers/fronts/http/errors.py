@@ -103,8 +103,10 @@ class HttpError(Exception):
         match form:
             case ErrorForm.OPENAI:
                 return self.openai_body()
-            case ErrorForm.KSERVE | ErrorForm.OLLAMA:
+            case ErrorForm.KSERVE:
                 return self.kserve_body()
+            case ErrorForm.OLLAMA:
+                return self.ollama_body()
             case ErrorForm.ANTHROPIC:
                 return self.anthropic_body(request_id)
             case ErrorForm.GOOGLE:
@@ -125,8 +127,15 @@ class HttpError(Exception):
         return json.dumps({"error": error}).encode()
 
     def kserve_body(self) -> bytes:
-        """Return ``{"error": text}``, as in KServe's v2 protocol and in Ollama's API."""
+        """Return ``{"error": text}``, as in KServe's v2 protocol."""
         return json.dumps({"error": self.message, **self.details}).encode()
+
+    def ollama_body(self) -> bytes:
+        """Return ``{"error": text}``, where only the text can name the member at fault."""
+        text = self.message
+        if self.param is not None and self.param not in text:
+            text = f"{self.param}: {text}"
+        return json.dumps({"error": text}).encode()
 
     def anthropic_body(self, request_id: str) -> bytes:
         """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``.
