@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from errno import EADDRINUSE
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from calculators.kit.child_process.early_start import end_untaken
@@ -36,6 +36,7 @@ from servers.cli.server_settings import (
     server_settings,
     warn_of_access,
 )
+from servers.cli.stored_models import store_directory
 from servers.cli.telemetry import JSON, metrics_of, set_up_log, traces_of
 from servers.config import GraphEntry
 from servers.contract.data_plane import ServableState
@@ -48,6 +49,9 @@ from servers.server.lifecycle import Server, serve
 from servers.server.workers.worker import WorkerConnection
 from servers.serving.python_path import ImportFailure, SharedModulesError
 from servers.serving.servable import Loading, Servable
+
+if TYPE_CHECKING:
+    from servers.server.client_models import ClientModels
 
 # gRPC's settings are 32-bit integers.
 _MAX_MESSAGE: Final = 2**31 - 1
@@ -81,11 +85,32 @@ def http_settings(options: ServeOptions, access: FrontAccess) -> HttpSettings | 
         tls=access.tls,
         page=page_settings(options, access),
         families=options.families,
+        model_changes=_model_changes(options),
     )
     if server.max_body_size is None:
         return settings
     size = server.max_body_size
     return replace(settings, max_body_bytes=size, max_tensor_body_bytes=size)
+
+
+def _model_changes(options: ServeOptions) -> ClientModels | None:
+    """Return the changes that clients may make to what is served; None: they may make none.
+
+    Raises:
+        CommandFailed: they may, but there is no config.json to change.
+    """
+    if not options.server.allow_model_pulls:
+        return None
+    words = [*options.sources, *filter(None, [options.server.config_path])]
+    if len(words) != 1 or not words[0].endswith(".json"):
+        raise CommandFailed(
+            "--allow_model_pulls needs a config.json, which gets what clients download", status=2
+        )
+    # Here: few servers let clients do that.
+    from servers.server.client_models import ClientModels
+
+    store = store_directory(options.repository.model_repository_path)
+    return ClientModels(Path(words[0]).absolute(), store.absolute())
 
 
 def grpc_settings(options: ServeOptions, access: FrontAccess) -> GrpcSettings | None:

@@ -9,7 +9,7 @@ names and codes that `/v1/config` shows are OpenVINO Model Server's (``modelvers
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum, auto
@@ -305,6 +305,40 @@ class ReloadError(GraphError):
         super().__init__(message)
         self.reloaded = tuple(reloaded)
         self.failed = dict(failed)
+
+
+class PullProgress(NamedTuple):
+    """How far a download is that a client has asked for.
+
+    Attributes:
+        status: what is being done, in Ollama's words.
+        completed, total: bytes; 0 and 0 where no file is read.
+    """
+
+    status: str
+    completed: int = 0
+    total: int = 0
+
+
+class ModelChanges(Protocol):
+    """Downloads and removals of models that clients ask for. `DataPlane.reload` comes after."""
+
+    def pull(self, name: str) -> AsyncGenerator[PullProgress, None]:
+        """Download a model and put it into the configuration; yield how far it is.
+
+        Raises:
+            RequestError: it cannot be had.
+        """
+
+    async def remove(self, name: str) -> None:
+        """Take a model out of the configuration.
+
+        Raises:
+            RequestError: it is not in it.
+        """
+
+    async def forget(self, name: str) -> None:
+        """Remove the files of a model that was downloaded, once it is not served any more."""
 
 
 class DataPlane(Protocol):

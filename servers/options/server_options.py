@@ -390,6 +390,15 @@ class ServerOptions:
         metavar="BOOL",
         reads=value_types.switch,
     )
+    allow_model_pulls: bool = option(
+        False,
+        "let clients who may load and unload models also download models of a hub into the "
+        "directory of models and the config.json, and remove them: Ollama's /api/pull and "
+        "/api/delete; needs a config.json",
+        group=KEYS,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
     tls_certificate: str | None = option(
         None,
         "the server's certificate and its chain, as PEM; read again when renewed",

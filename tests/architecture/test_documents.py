@@ -94,6 +94,7 @@ from servers.page.request_feed import KEPT as TOLD_AT_FIRST
 from servers.page.views import MOST_IN_FOCUS, MOST_WATCHED
 from servers.replicas.cluster import MAX_MESSAGE_BYTES
 from servers.replicas.wire import WINDOW
+from servers.server.client_models import MOST_PULLS
 from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.server.workers import crew
 from servers.server.workers.crew import METRICS_SECONDS
@@ -282,6 +283,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.write_buffer_bytes >> 10} KiB; {http.max_unsent_bytes >> 20} MiB",
         f"{MOST_WARNINGS}; {MOST_LOGGED}",
         f"{MAX_CHARS} characters",
+        f"{MOST_PULLS}",
         f"{REQUEST_LIMIT} (`--request_queue_limit`)",
         f"{WINDOW >> 10} KiB; {MAX_MESSAGE_BYTES >> 20} MiB; {Scale().max_ongoing_requests}, "
         f"{Scale().max_queued_requests} (`scale` in config.json)",

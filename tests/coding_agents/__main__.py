@@ -1,9 +1,10 @@
 """The coding agents of npm, unmodified, against a server whose model follows a script.
 
-``python -m tests.coding_agents`` installs Codex, Claude Code and Gemini CLI with npm into a
-temporary folder and lets each do a job: read, edit by its own tools, run a command, call a tool of
-an MCP server, find a tool by search. They get no other network: their home is empty and their
-provider is the server. Exits with 1 if a job is not done, and with 2 without npm.
+``python -m tests.coding_agents`` installs Codex, Claude Code, Gemini CLI and ollama-js (for the
+agent of ``agent.mjs``) with npm into a temporary folder and lets each do a job: read, edit by its
+own tools, run a command, call a tool of an MCP server, find a tool by search. They get no other
+network: their home is empty and their provider is the server. Exits with 1 if a job is not done,
+and with 2 without npm.
 """
 
 from __future__ import annotations

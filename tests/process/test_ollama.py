@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tests.process.long_streams import ENDLESS
 from tests.process.server_process import DEMO, ENGINE, ServerProcess
 from tests.process.test_clients_that_go import Idle
 from tests.process.test_images import RED, SEEING
+from tests.servers.cli.process import graphrt
+from tests.servers.model_store.loopback_hub import LoopbackHub
 from tests.support.checkout import ROOT
 from tests.support.conditions import wait_until
 from tests.support.processes import cpu_seconds
@@ -172,3 +175,54 @@ def test_vectors(models: ServerProcess) -> None:
     assert len(short["embeddings"][0]) == 2
     wrong = client.ask("POST", "/api/chat", {"model": "vectors", "messages": HELLO})
     assert (wrong.status, list(wrong.json)) == (404, ["error"])
+
+
+def test_pulls_need_a_config_that_gets_them(child_program: None) -> None:
+    done = graphrt("serve", "demo", "--allow_model_pulls")
+    assert done.returncode == 2
+    assert "config.json" in done.stderr
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    files = {path.name: path.read_bytes() for path in DEMO.iterdir() if path.suffix != ".pbtxt"}
+    with LoopbackHub({"acme/small": files}) as started:
+        monkeypatch.setenv("HF_ENDPOINT", started.address)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+        yield started
+
+
+def test_a_model_is_pulled_asked_and_deleted(
+    child_program: None, hub: LoopbackHub, tmp_path: Path
+) -> None:
+    config, store = tmp_path / "config.json", tmp_path / "models"
+    own = {"name": "own", "base_path": str(DEMO)}
+    config.write_text(json.dumps({"mediapipe_config_list": [own]}))
+    words = ("--allow_model_pulls", "--model_repository_path", store, config)
+    with ServerProcess(*words) as server:
+        client = server.client
+        progress = lines(client, "/api/pull", model="hf.co/acme/small:latest")
+        assert progress[0] == {"status": "pulling manifest"}
+        assert progress[-1] == {"status": "success"}
+        assert any(0 < each.get("completed", 0) == each["total"] for each in progress[1:-2])
+        names = [each["name"] for each in client.get("/api/tags").json["models"]]
+        assert names == ["own", "acme/small"]
+        body = {"model": "acme/small:latest", "messages": HELLO, "options": OPTIONS}
+        assert said(lines(client, "/api/chat", **body)) == ANSWER
+        again = client.ask("POST", "/api/pull", {"name": "acme/small", "stream": False})
+        assert again.json == {"status": "success"}
+
+        missing = lines(client, "/api/pull", model="acme/none")[-1]["error"]
+        assert "acme/none" in missing
+        assert str(tmp_path) not in missing
+        assert client.ask("POST", "/api/pull", {"model": "llama3"}).status == 400
+        assert client.ask("POST", "/api/pull", {"model": "../x/y"}).status == 400
+
+        assert client.ask("DELETE", "/api/delete", {"model": "acme/small"}).status == 200
+        assert [each["name"] for each in client.get("/api/tags").json["models"]] == ["own"]
+        assert not (store / "acme").exists()
+        assert client.ask("DELETE", "/api/delete", {"model": "acme/small"}).status == 404
+        # Files that were not downloaded stay.
+        assert client.ask("DELETE", "/api/delete", {"model": "own"}).status == 200
+        assert (DEMO / "openvino_model.bin").exists()
+    assert json.loads(config.read_text())["mediapipe_config_list"] == []

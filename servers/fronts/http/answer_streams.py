@@ -339,8 +339,8 @@ class ArrayStream(EventStream):
         return True
 
 
-#: The end of a line that others follow.
-_GOES_ON: Final = b'"done":false}\n'
+#: The ends of a line that others follow, in answers of models and in other ones.
+_GOES_ON: Final = (b'"done":false}\n', b'"}\n')
 
 
 class LineStream(EventStream):

@@ -419,14 +419,17 @@ _log = logging.getLogger(__name__)
 
 
 async def answer_in_events(
-    exchange: Exchange, form: ErrorForm, run: Callable[[EventStream], Awaitable[None]]
+    exchange: Exchange,
+    form: ErrorForm,
+    run: Callable[[EventStream], Awaitable[None]],
+    stream_form: StreamForm = StreamForm.EVENTS,
 ) -> web.StreamResponse:
-    """Let ``run`` emit the events of an answer. If it fails, the last event is the error.
+    """Let ``run`` emit the pieces of an answer. If it fails, the last one is the error.
 
     Raises:
         Exception: nothing has been sent; the answer is `http_error` of it.
     """
-    stream = exchange.begin_stream(form)
+    stream = exchange.begin_stream(form, stream_form=stream_form)
     try:
         try:
             await run(stream)

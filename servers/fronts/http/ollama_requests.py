@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -18,19 +19,24 @@ from aiohttp import web
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.keep_alive import KEEP_ALIVE
 from calculators.kit.requests.members import leave_out
-from calculators.kit.tasks import find_task
+from calculators.kit.tasks import ErrorForm, StreamForm, find_task
 from graph_runtime import Code
 from servers import version
-from servers.contract.data_plane import DataPlane, ModelDescription
+from servers.contract.data_plane import DataPlane, ModelChanges, ModelDescription, PullProgress
 from servers.contract.failure import clean
+from servers.fronts.http.answer_streams import EventStream
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, json_answer
+from servers.fronts.http.exchange import Exchange, answer_in_events, json_answer
 from servers.fronts.http.settings import HttpSettings
 
 #: The tag that a name without one has.
 _LATEST: Final = ":latest"
+_NO_CHANGES: Final = (
+    "clients may not download and remove models of this server; its operator can allow it with "
+    "--allow_model_pulls and a config.json"
+)
 RUNNING: Final = "Ollama is running"
 #: The end of what Ollama's clients take for "never".
 _NEVER: Final = "9999-12-31T23:59:59Z"
@@ -38,8 +44,6 @@ _REFUSED: Final = {
     "copy": "models are not copied here: a config.json may serve one under several names",
     "create": "models are not created here: serve a directory or a GGUF file, with a graph of its "
     "own for prompts and defaults",
-    "pull": "clients may not download models to this server",
-    "delete": "clients may not remove models of this server",
     "push": "models are not published from here",
     "blobs": "models are not created here from uploaded files",
 }
@@ -140,8 +144,50 @@ class OllamaRequests:
                 return _json(exchange, {"models": loaded})
             case "show":
                 return _json(exchange, _shown(self._named(await self._body(exchange))))
+            case "pull" | "delete":
+                self._settings.access.check_control()
+                if (changes := self._settings.model_changes) is None:
+                    raise HttpError(403, _NO_CHANGES)
+                # Here and not by the keys alone: a page of another site has none, but may ask.
+                self._guard.check_page(exchange.request.headers)
+                body = await self._body(exchange)
+                if action == "delete":
+                    return await self._delete(exchange, changes, body)
+                return await self._pull(exchange, changes, body)
             case _:
                 raise HttpError(403, _REFUSED[action])
+
+    async def _pull(
+        self, exchange: Exchange, changes: ModelChanges, body: Mapping[str, Any]
+    ) -> web.StreamResponse:
+        name = _name_in(body)
+
+        async def pull(emit: Callable[[str], object]) -> None:
+            async with aclosing(changes.pull(name)) as progress:
+                async for each in progress:
+                    emit(_progress(each))
+            await self._data_plane.reload()
+            emit(_progress(PullProgress("success")))
+
+        if body.get("stream") is False:
+            await pull(lambda line: None)
+            return _json(exchange, {"status": "success"})
+
+        async def run(stream: EventStream) -> None:
+            await pull(stream.emit)
+
+        return await answer_in_events(exchange, ErrorForm.OLLAMA, run, StreamForm.LINES)
+
+    async def _delete(
+        self, exchange: Exchange, changes: ModelChanges, body: Mapping[str, Any]
+    ) -> web.StreamResponse:
+        model = self._named(body)
+        if model.parent:
+            raise HttpError(400, f"{clean(model.name)} is an adapter of {clean(model.parent)}")
+        await changes.remove(model.name)
+        await self._data_plane.reload()
+        await changes.forget(model.name)
+        return web.Response(headers=exchange.headers)
 
     async def _body(self, exchange: Exchange) -> dict[str, Any]:
         check_sender(exchange.request, self._guard)
@@ -152,10 +198,21 @@ class OllamaRequests:
 
     def _named(self, body: Mapping[str, Any]) -> ModelDescription:
         """Return the model that a body names, as ``model`` or by the former name of that."""
-        name = body.get("model") or body.get("name")
-        if not isinstance(name, str):
-            raise HttpError(400, "model must be the name of a model, as a string", param="model")
-        return served_model(name, self._data_plane)
+        return served_model(_name_in(body), self._data_plane)
+
+
+def _name_in(body: Mapping[str, Any]) -> str:
+    """Return the model that a body names, as ``model`` or by the former name of that."""
+    name = body.get("model") or body.get("name")
+    if not isinstance(name, str):
+        raise HttpError(400, "model must be the name of a model, as a string", param="model")
+    return name
+
+
+def _progress(progress: PullProgress) -> str:
+    """Return a line of a download; its last member is a text, as no answer's last line has it."""
+    counts = {"total": progress.total, "completed": progress.completed} if progress.total else {}
+    return json.dumps({**counts, "status": progress.status}, separators=(",", ":")) + "\n"
 
 
 def _json(exchange: Exchange, value: object) -> web.Response:

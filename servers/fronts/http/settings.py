@@ -13,6 +13,7 @@ from servers.page.settings import PageSettings
 
 if TYPE_CHECKING:
     from servers.batches.store import BatchStore
+    from servers.contract.data_plane import ModelChanges
 
 #: The header of a request of a batch, which only the worker of batches sends.
 BATCH_HEADER: Final = "x-graphrt-batch"
@@ -62,6 +63,7 @@ class HttpSettings(HttpOptions):
         batch_store: has the files of the clients whose batches the requests are of; the header
             `BATCH_HEADER` has the number of the batch. None: the requests are of no batches.
         ollama_port: the port of ``ollama``; 0 takes a free one.
+        model_changes: downloads and removes models for clients; None: they may not.
     """
 
     port: int = 8000
@@ -93,3 +95,4 @@ class HttpSettings(HttpOptions):
     families: FamilySettings = field(default_factory=FamilySettings)
     batch_store: BatchStore | None = None
     ollama_port: int = 11434
+    model_changes: ModelChanges | None = None

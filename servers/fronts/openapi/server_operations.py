@@ -23,11 +23,13 @@ from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import EVENTS as EVENT_STREAM
 from calculators.kit.tasks.operation import (
     JSON,
+    LINES,
     REQUEST_ID,
     Operation,
     answer,
     events,
     header_ref,
+    lines,
     media,
     prefixed,
 )
@@ -331,6 +333,13 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("models",),
     ),
+    "OllamaPullRequest": record(
+        {
+            "model": string("Of a hub: `org/name` or `org/name:Q4_K_M`."),
+            "name": string("As `model`."),
+            "stream": {"type": "boolean", "description": "Answer in lines, the default."},
+        }
+    ),
     "OllamaShowRequest": record({"model": string(), "name": string("As `model`.")}),
     "OllamaShownModel": record(
         {
@@ -517,6 +526,16 @@ def _google() -> list[Operation]:
     ]
 
 
+_PROGRESS: Final = record(
+    {
+        "status": string("The last one is `success`."),
+        "total": integer("Bytes.", minimum=0),
+        "completed": integer("Bytes.", minimum=0),
+        "error": string(),
+    }
+)
+
+
 def _ollama() -> list[Operation]:
     """Return the operations on models of Ollama's API."""
     listed = media(ref("OllamaModelList"))
@@ -549,9 +568,39 @@ def _ollama() -> list[Operation]:
             body={JSON: media(ref("OllamaShowRequest"))},
             answers={200: answer("The model.", {JSON: media(ref("OllamaShownModel"))})},
         ),
+        Operation(
+            method="post",
+            paths={"": "/api/pull"},
+            id="pullOllamaModel",
+            tag="Ollama",
+            summary="Download a model and serve it, where the operator allows it",
+            form=ErrorForm.OLLAMA,
+            errors=frozenset({403, 412, 503}),
+            body={JSON: media(ref("OllamaPullRequest"))},
+            answers={
+                200: answer(
+                    "It is served.",
+                    {
+                        LINES: lines("How far it is; an error is the last line.", _PROGRESS),
+                        JSON: media(_PROGRESS),
+                    },
+                )
+            },
+        ),
+        Operation(
+            method="delete",
+            paths={"": "/api/delete"},
+            id="deleteOllamaModel",
+            tag="Ollama",
+            summary="Serve a model no more and remove its download, where the operator allows it",
+            form=ErrorForm.OLLAMA,
+            errors=frozenset({403, 404, 412}),
+            body={JSON: media(ref("OllamaShowRequest"))},
+            answers={200: answer("It is not served any more.")},
+        ),
         *(
             Operation(
-                method="delete" if word == "delete" else "post",
+                method="post",
                 paths={"": f"/api/{word}"},
                 id=f"{word}OllamaModel",
                 tag="Ollama",
@@ -559,7 +608,7 @@ def _ollama() -> list[Operation]:
                 form=ErrorForm.OLLAMA,
                 errors=frozenset({403}),
             )
-            for word in ("pull", "delete", "copy", "create", "push")
+            for word in ("copy", "create", "push")
         ),
     ]
 

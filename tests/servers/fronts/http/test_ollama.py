@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from calculators.kit.model_card import ModelCard
 from calculators.kit.requests.http_payload import HttpPayload, RequestError
 from graph_runtime import Code
 from servers.access import Access, ApiKeys
-from servers.contract.data_plane import ModelDescription
+from servers.contract.data_plane import ModelDescription, PullProgress
 from servers.page.settings import PageSettings
 from tests.servers.fronts.http.conftest import Run
 from tests.servers.fronts.http.fake_data_plane import Emit, FakeDataPlane
@@ -263,6 +263,80 @@ def test_what_is_not_done_is_refused_with_a_reason(run: Run, method: str, path: 
     reply = asked(run, request(path, {"model": "m"}, method), plane=plane())[0]
     assert reply.status == 403
     assert len(reply.json["error"].split()) > 4
+
+
+class Changes:
+    """Downloads without a hub: the name says how they end."""
+
+    def __init__(self) -> None:
+        self.changed: list[str] = []
+
+    async def pull(self, name: str) -> AsyncGenerator[PullProgress, None]:
+        if name == "busy":
+            raise RequestError("another model is being downloaded", code=Code.UNAVAILABLE)
+        yield PullProgress("pulling manifest")
+        if name == "missing":
+            raise RequestError("there is no such model", code=Code.FAILED_PRECONDITION)
+        yield PullProgress(f"pulling {name}", 5, 10)
+        self.changed.append(f"pulled {name}")
+
+    async def remove(self, name: str) -> None:
+        self.changed.append(f"removed {name}")
+
+    async def forget(self, name: str) -> None:
+        self.changed.append(f"forgot {name}")
+
+
+def test_models_are_pulled_and_deleted_where_the_operator_allows_it(run: Run) -> None:
+    changes = Changes()
+    pulled, whole, missing, busy, nameless, gone, unknown = asked(
+        run,
+        request("/api/pull", {"model": "a/b"}),
+        request("/api/pull", {"name": "a/c", "stream": False}),
+        request("/api/pull", {"model": "missing"}),
+        request("/api/pull", {"model": "busy"}),
+        request("/api/pull", {}),
+        request("/api/delete", {"model": "m:latest"}, "DELETE"),
+        request("/api/delete", {"model": "none"}, "DELETE"),
+        plane=plane(),
+        model_changes=changes,
+    )
+    assert pulled.headers["content-type"] == LINES
+    assert [json.loads(line) for line in pulled.body.splitlines()] == [
+        {"status": "pulling manifest"},
+        {"status": "pulling a/b", "total": 10, "completed": 5},
+        {"status": "success"},
+    ]
+    assert whole.json == {"status": "success"}
+    assert json.loads(missing.body.splitlines()[-1]) == {"error": "there is no such model"}
+    assert (busy.status, nameless.status) == (503, 400)
+    assert (gone.status, unknown.status) == (200, 404)
+    assert changes.changed == ["pulled a/b", "pulled a/c", "removed m", "forgot m"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers"),
+    [
+        ({"access": Access(allows_control=False)}, {}),
+        ({}, {"Sec-Fetch-Site": "cross-site"}),
+        ({}, {"Origin": "https://evil.example"}),
+    ],
+)
+def test_a_client_that_may_not_pulls_nothing(
+    run: Run, settings: dict[str, Any], headers: dict[str, str]
+) -> None:
+    changes = Changes()
+    replies = asked(
+        run,
+        request("/api/pull", {"model": "a/b"}, headers=headers, content_type="application/json"),
+        request("/api/delete", {"model": "m"}, "DELETE", headers=headers),
+        plane=plane(),
+        model_changes=changes,
+        **settings,
+    )
+    assert [reply.status for reply in replies] == [403, 403]
+    assert all(isinstance(reply.json["error"], str) for reply in replies)
+    assert changes.changed == []
 
 
 def test_other_paths_of_ollama_are_errors_in_its_form(run: Run) -> None:
