@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.requests.schema import (
-    Schema,
-    anything,
-    array,
-    integer,
-    nullable,
-    number,
-    record,
-    ref,
-    string,
-    word,
-)
+from calculators.kit.requests import schema
 from calculators.llm.api.ollama.ollama_request import options_schema
 
-_NANOSECONDS: Final = integer("In nanoseconds.", minimum=0)
-_CALL: Final = record(
+_NANOSECONDS: Final = schema.integer("In nanoseconds.", minimum=0)
+_CALL: Final = schema.record(
     {
-        "id": string(),
-        "function": record(
+        "id": schema.string(),
+        "function": schema.record(
             {
-                "index": integer(minimum=0),
-                "name": string(),
-                "arguments": anything("An object."),
+                "index": schema.integer(minimum=0),
+                "name": schema.string(),
+                "arguments": schema.anything("An object."),
             },
             required=("name",),
         ),
@@ -34,62 +23,66 @@ _CALL: Final = record(
     required=("function",),
 )
 _TOKEN: Final = {
-    "token": string(),
-    "logprob": number(),
-    "bytes": array(integer(minimum=0, maximum=255)),
+    "token": schema.string(),
+    "logprob": schema.number(),
+    "bytes": schema.array(schema.integer(minimum=0, maximum=255)),
 }
-_METRICS: Final[dict[str, Schema]] = {
+_METRICS: Final[dict[str, schema.Schema]] = {
     "total_duration": _NANOSECONDS,
     "load_duration": _NANOSECONDS,
-    "prompt_eval_count": integer("The tokens of the prompt.", minimum=0),
+    "prompt_eval_count": schema.integer("The tokens of the prompt.", minimum=0),
     "prompt_eval_duration": _NANOSECONDS,
-    "eval_count": integer("The tokens of the answer.", minimum=0),
+    "eval_count": schema.integer("The tokens of the answer.", minimum=0),
     "eval_duration": _NANOSECONDS,
 }
-_ANSWER: Final[dict[str, Schema]] = {
-    "model": string(),
-    "created_at": string(format="date-time"),
+_ANSWER: Final[dict[str, schema.Schema]] = {
+    "model": schema.string(),
+    "created_at": schema.string(format="date-time"),
     "done": {"type": "boolean", "description": "It is the last line."},
-    "done_reason": word(("stop", "length", "load", "unload")),
-    "logprobs": array(record({**_TOKEN, "top_logprobs": array(record(_TOKEN))})),
+    "done_reason": schema.word(("stop", "length", "load", "unload")),
+    "logprobs": schema.array(
+        schema.record({**_TOKEN, "top_logprobs": schema.array(schema.record(_TOKEN))})
+    ),
     **_METRICS,
 }
-OLLAMA_SCHEMAS: Final[dict[str, Schema]] = {
+OLLAMA_SCHEMAS: Final[dict[str, schema.Schema]] = {
     "OllamaOptions": options_schema(),
-    "OllamaMessage": record(
+    "OllamaMessage": schema.record(
         {
-            "role": string("system, user, assistant or tool."),
-            "content": nullable(string()),
-            "thinking": nullable(string("What the model thought before it answered.")),
-            "images": nullable(array(string(contentEncoding="base64"))),
-            "tool_calls": nullable(array(ref("OllamaToolCall"))),
-            "tool_name": nullable(string("Of a result: the name of the tool.")),
-            "tool_call_id": nullable(string("Of a result: the id of the call.")),
+            "role": schema.string("system, user, assistant or tool."),
+            "content": schema.nullable(schema.string()),
+            "thinking": schema.nullable(
+                schema.string("What the model thought before it answered.")
+            ),
+            "images": schema.nullable(schema.array(schema.string(contentEncoding="base64"))),
+            "tool_calls": schema.nullable(schema.array(schema.ref("OllamaToolCall"))),
+            "tool_name": schema.nullable(schema.string("Of a result: the name of the tool.")),
+            "tool_call_id": schema.nullable(schema.string("Of a result: the id of the call.")),
         },
         required=("role",),
     ),
     "OllamaToolCall": _CALL,
-    "OllamaChatResponse": record(
+    "OllamaChatResponse": schema.record(
         {
             **_ANSWER,
-            "message": record(
+            "message": schema.record(
                 {
-                    "role": string(),
-                    "content": string(),
-                    "thinking": string(),
-                    "tool_calls": array(ref("OllamaToolCall")),
+                    "role": schema.string(),
+                    "content": schema.string(),
+                    "thinking": schema.string(),
+                    "tool_calls": schema.array(schema.ref("OllamaToolCall")),
                 },
                 required=("role", "content"),
             ),
         },
         required=("model", "created_at", "message", "done"),
     ),
-    "OllamaGenerateResponse": record(
+    "OllamaGenerateResponse": schema.record(
         {
             **_ANSWER,
-            "response": string(),
-            "thinking": string(),
-            "context": array(integer(minimum=0), "For the next request."),
+            "response": schema.string(),
+            "thinking": schema.string(),
+            "context": schema.array(schema.integer(minimum=0), "For the next request."),
         },
         required=("model", "created_at", "response", "done"),
     ),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.kit.requests import fields
+from calculators.kit.requests import fields, schema
 from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.keep_alive import KEEP_ALIVE
@@ -35,17 +35,6 @@ from calculators.kit.requests.members import (
     left_out,
     refused,
     table,
-)
-from calculators.kit.requests.schema import (
-    Schema,
-    anything,
-    array,
-    flag,
-    one_of,
-    record,
-    ref,
-    string,
-    word,
 )
 from calculators.language.generation_request import Infill, StructuredOutput, TemplateArguments
 from calculators.llm.requests.checked_request import CheckedRequest, read_body, read_generation
@@ -110,13 +99,13 @@ OPTION_MEMBERS: Final[Members] = table(
 )
 
 
-def options_schema() -> Schema:
+def options_schema() -> schema.Schema:
     """Return the schema of ``options``."""
-    return record({name: member.schema() for name, member in OPTION_MEMBERS.items()})
+    return schema.record({name: member.schema() for name, member in OPTION_MEMBERS.items()})
 
 
 _THINK: Final = ("low", "medium", "high", "max")
-_FORMAT: Final = one_of(word(("", "json")), anything("A JSON schema."))
+_FORMAT: Final = schema.one_of(schema.word(("", "json")), schema.anything("A JSON schema."))
 
 
 def _think(value: Any, path: str) -> bool | str:
@@ -132,10 +121,10 @@ _SHARED: Final[Members] = table(
     KEEP_ALIVE,
     honoured("stream", BOOLEAN, "Answer in lines; false: in one piece. The default is true."),
     honoured("format", Value(_FORMAT), "`json`, or the JSON schema that the answer must follow."),
-    honoured("options", Object(ref("OllamaOptions"))),
+    honoured("options", Object(schema.ref("OllamaOptions"))),
     honoured(
         "think",
-        Value(one_of(flag(), word(_THINK)), _think),
+        Value(schema.one_of(schema.flag(), schema.word(_THINK)), _think),
         "Whether, or how long, the model thinks; by default as it likes. With false the answer "
         "shows no thoughts.",
     ),
@@ -146,10 +135,10 @@ CHAT_MEMBERS: Final[Members] = table(
     _SHARED,
     honoured(
         "messages",
-        Value(array(ref("OllamaMessage"), maxItems=LIMITS.max_messages)),
+        Value(schema.array(schema.ref("OllamaMessage"), maxItems=LIMITS.max_messages)),
         "The conversation. Without any the model is loaded.",
     ),
-    honoured("tools", Array(ref("Tool"), {"maxItems": LIMITS.max_tools})),
+    honoured("tools", Array(schema.ref("Tool"), {"maxItems": LIMITS.max_tools})),
 )
 GENERATE_MEMBERS: Final[Members] = table(
     _SHARED,
@@ -161,7 +150,7 @@ GENERATE_MEMBERS: Final[Members] = table(
         "that, as models for code have.",
     ),
     honoured("system", STRING, "The text of a message of the system before it."),
-    honoured("images", Array(string(contentEncoding="base64"))),
+    honoured("images", Array(schema.string(contentEncoding="base64"))),
     honoured("raw", BOOLEAN, "The prompt is what the model gets, without a template."),
     honoured(
         "context",
