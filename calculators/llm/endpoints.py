@@ -60,6 +60,7 @@ _HELLO: Final = [{"role": "user", "content": "Hello"}]
 
 CHAT_COMPLETIONS: Final = LlmEndpoint(
     path="/chat/completions",
+    aliases=("/api/v0/chat/completions",),
     streams=True,
     events_of=partial(events_of, path="/chat/completions"),
     operation="chat",
@@ -100,6 +101,7 @@ def _completion_schemas() -> Mapping[str, Schema]:
 
 COMPLETIONS: Final = LlmEndpoint(
     path="/completions",
+    aliases=("/api/v0/completions",),
     streams=True,
     events_of=partial(events_of, path="/completions"),
     operation="text_completion",

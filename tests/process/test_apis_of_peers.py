@@ -194,6 +194,19 @@ def test_the_length_of_a_model_is_where_llama_cpps_clients_look(client: HttpClie
     assert client.get("/props?model=nobody").status == 404
 
 
+def test_lm_studios_clients_find_the_models(client: HttpClient) -> None:
+    (model,) = client.get("/api/v0/models").json["data"]
+    assert (model["id"], model["type"], model["state"]) == ("demo", "llm", "loaded")
+    assert model["max_context_length"] == 2048
+    assert client.get("/api/v0/models/demo").json == model
+    assert client.get("/api/v0/models/nobody").error["code"] == "model_not_found"
+    messages = [{"role": "user", "content": "Hi"}]
+    asked = {"messages": messages, "max_tokens": 3, "temperature": 0}
+    chat = client.post("/api/v0/chat/completions", **asked).json
+    assert chat["choices"] == client.post("/v1/chat/completions", **asked).json["choices"]
+    assert client.post("/api/v0/completions", prompt="Hi", max_tokens=2).status == 200
+
+
 def test_the_chat_template_is_the_operators(client: HttpClient, shown: HttpClient) -> None:
     assert "chat_template" not in client.get("/props").json
     assert client.get("/tokenizer_info").status == 404

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from calculators.kit.tasks.endpoint import ErrorForm, TaskEndpoint
 
-EMBEDDINGS: Final = TaskEndpoint("/embeddings")
+EMBEDDINGS: Final = TaskEndpoint("/embeddings", aliases=("/api/v0/embeddings",))
 #: The forms of text-embeddings-inference, whose clients name no model, and of Cohere.
 COHERE_PATH: Final = "/v2/embed"
 EMBED: Final = TaskEndpoint("/embed", aliases=("/embed", COHERE_PATH), needs_model=False)

@@ -51,7 +51,7 @@ from servers.fronts.http.exchange import (
 from servers.fronts.http.graph_request import MAX_MODEL_CHARS, GraphRequests
 from servers.fronts.http.kserve_request import KserveRequests
 from servers.fronts.http.message_stream import key_in_protocols, wants_socket
-from servers.fronts.http.ollama_requests import RUNNING, OllamaRequests
+from servers.fronts.http.ollama_requests import RUNNING, OllamaRequests, capabilities_of
 from servers.fronts.http.page_requests import (
     MakeDocument,
     PageFiles,
@@ -61,6 +61,7 @@ from servers.fronts.http.page_requests import (
 from servers.fronts.http.routes import (
     BATCHES_NOT_SERVED,
     CONTROLS,
+    LM_STUDIO,
     OF_BATCHES,
     OF_PAGE,
     POST,
@@ -372,6 +373,9 @@ class Handler:
                 return _json(exchange, self._data_plane.statuses())
             case Endpoint.MODELS:
                 known = self._data_plane.models()
+                if route.item == LM_STUDIO:
+                    data = list(map(_lm_studio_model, known))
+                    return _json(exchange, {"object": "list", "data": data})
                 if exchange.error_form is ErrorForm.ANTHROPIC:
                     return _json(exchange, _anthropic_models(known))
                 if exchange.error_form is ErrorForm.GOOGLE:
@@ -380,6 +384,8 @@ class Handler:
                 return _json(exchange, {"object": "list", "data": models})
             case Endpoint.MODEL:
                 describe = _DESCRIBED[exchange.error_form]
+                if route.item == LM_STUDIO:
+                    describe = _lm_studio_model
                 for model in self._data_plane.models():
                     if model.name == route.model:
                         return _json(exchange, describe(model))
@@ -545,6 +551,29 @@ def _google_model(model: ModelDescription) -> dict[str, Any]:
         # Prompt and answer share the length.
         found |= {"inputTokenLimit": length, "outputTokenLimit": length}
     return found
+
+
+def _lm_studio_model(model: ModelDescription) -> dict[str, Any]:
+    words = capabilities_of(model)
+    # Its plural is their word for a model that does one thing.
+    kind = f"{words[0]}s" if words else model.task
+    if "completion" in words:
+        kind = "vlm" if "vision" in words else "llm"
+    length = model.facts.get("max_model_len")
+    return {
+        "id": model.name,
+        "object": "model",
+        "type": kind,
+        "publisher": NAME,
+        "arch": model.card.architecture or None,
+        # One of the two words that clients know.
+        "compatibility_type": "gguf",
+        "quantization": model.card.quantization or None,
+        "state": "loaded" if length is not None else "not-loaded",
+        "max_context_length": length,
+        "loaded_context_length": length,
+        "capabilities": ["tool_use"] if "tools" in words else [],
+    }
 
 
 _DESCRIBED: Final = {

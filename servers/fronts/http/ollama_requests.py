@@ -252,7 +252,7 @@ def _listed(model: ModelDescription) -> dict[str, Any]:
     return {
         **_identity(model),
         "modified_at": _time(model.created),
-        "capabilities": _capabilities(model),
+        "capabilities": capabilities_of(model),
     }
 
 
@@ -271,7 +271,7 @@ def _running(model: ModelDescription) -> dict[str, Any]:
     }
 
 
-def _capabilities(model: ModelDescription) -> list[str]:
+def capabilities_of(model: ModelDescription) -> list[str]:
     """Return Ollama's words for what a model does; before it is loaded its task says it."""
     task = find_task(model.task)
     return list(model.card.capabilities or (() if task is None else task.capabilities))
@@ -294,6 +294,6 @@ def _shown(model: ModelDescription) -> dict[str, Any]:
         "template": card.template,
         "details": _details(model),
         "model_info": facts,
-        "capabilities": _capabilities(model),
+        "capabilities": capabilities_of(model),
         "modified_at": _time(model.created),
     }

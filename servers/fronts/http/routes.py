@@ -132,6 +132,8 @@ class Route:
 
 _GET = ("GET", "HEAD")
 POST = ("POST",)
+#: The item of a route whose models are described as LM Studio does.
+LM_STUDIO = "lm_studio"
 #: Routes by whole path.
 FIXED = {
     "/v2/health/live": Route(Endpoint.LIVE, _GET),
@@ -167,6 +169,7 @@ FIXED = {
     "/v1/models": Route(Endpoint.MODELS, _GET),
     "/v3/v1/models": Route(Endpoint.MODELS, _GET),
     "/v1beta/models": Route(Endpoint.MODELS, _GET),
+    "/api/v0/models": Route(Endpoint.MODELS, _GET, item=LM_STUDIO),
 }
 _PAGE_PREFIX = "/page/"
 _VIEW_PREFIX = "/v1/graphs/"
@@ -175,6 +178,7 @@ _CALCULATOR_PREFIX = "/v1/calculators/"
 #: Google's prefix. The methods of its API stand under /v1 too.
 _GOOGLE_PREFIX = "/v1beta/"
 _BLOBS_PREFIX = "/api/blobs/"
+_LM_STUDIO_PREFIX = "/api/v0/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/", "/v1beta/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
@@ -280,6 +284,9 @@ def find_route(path: str, method: str = "GET") -> Route | None:
         return Route(Endpoint.OLLAMA, ("HEAD", "POST"), item="blobs")
     if (endpoint := endpoint_at(path)) is not None:
         return _task_route(endpoint)  # the path names the model
+    if path.startswith(f"{_LM_STUDIO_PREFIX}models/"):
+        name = _unquoted(path[len(f"{_LM_STUDIO_PREFIX}models/") :])
+        return Route(Endpoint.MODEL, _GET, name, item=LM_STUDIO)
     for prefix in _MODEL_PREFIXES:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))
@@ -331,7 +338,7 @@ def error_form(path: str) -> ErrorForm:
         return endpoint.error_form
     if path.startswith(_GOOGLE_PREFIX):
         return ErrorForm.GOOGLE
-    if path.startswith("/api/"):
+    if path.startswith("/api/") and not path.startswith(_LM_STUDIO_PREFIX):
         return ErrorForm.OLLAMA
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE

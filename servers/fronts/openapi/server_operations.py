@@ -18,6 +18,7 @@ from calculators.kit.requests.schema import (
     record,
     ref,
     string,
+    word,
 )
 from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import EVENTS as EVENT_STREAM
@@ -285,6 +286,25 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("data", "has_more", "first_id", "last_id"),
     ),
+    "LmStudioModel": record(
+        {
+            "id": string(),
+            "object": const("model"),
+            "type": string("`llm`, `vlm` if it sees, or what else it is for."),
+            "publisher": string(),
+            "arch": nullable(string()),
+            "compatibility_type": const("gguf"),
+            "quantization": nullable(string()),
+            "state": word(("loaded", "not-loaded")),
+            "max_context_length": nullable(integer("As `max_model_len`.", minimum=1)),
+            "loaded_context_length": nullable(integer(minimum=1)),
+            "capabilities": array(string()),
+        },
+        required=("id", "object", "type", "publisher", "compatibility_type", "state"),
+    ),
+    "LmStudioModelList": record(
+        {"object": const("list"), "data": array(ref("LmStudioModel"))}, required=("object", "data")
+    ),
     "GoogleModel": record(
         {
             "name": string("The model's name after `models/`."),
@@ -497,7 +517,33 @@ def server_operations() -> list[Operation]:
             },
         ),
         *_google(),
+        *_lm_studio(),
         *_ollama(),
+    ]
+
+
+def _lm_studio() -> list[Operation]:
+    """Return the operations on models of LM Studio's API."""
+    return [
+        Operation(
+            method="get",
+            paths={"": "/api/v0/models"},
+            id="listLmStudioModels",
+            tag="LM Studio",
+            summary="List the models",
+            form=ErrorForm.OPENAI,
+            answers={200: answer("The models.", {JSON: media(ref("LmStudioModelList"))})},
+        ),
+        Operation(
+            method="get",
+            paths={"": "/api/v0/models/{model}"},
+            id="getLmStudioModel",
+            tag="LM Studio",
+            summary="Describe a model",
+            form=ErrorForm.OPENAI,
+            errors=frozenset({404}),
+            answers={200: answer("The model.", {JSON: media(ref("LmStudioModel"))})},
+        ),
     ]
 
 
