@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from deploy.platform_wheels import PlatformWheelError, make_wheels
+
 #: The tool that lists what an installation consists of.
 SBOM_TOOL: Final = "cyclonedx-bom==7.5.0"
 BRANCH: Final = "main"
@@ -54,11 +56,16 @@ def main() -> int:
     parser.add_argument(
         "--without_sbom", action="store_true", help="no list of components: it needs the network"
     )
+    parser.add_argument(
+        "--pure_only",
+        action="store_true",
+        help="no wheels with the compiled runtime: they need each Python, a compiler, the network",
+    )
     args = parser.parse_args()
     try:
         check(args.version)
         if not args.check:
-            release(args.version, with_sbom=not args.without_sbom)
+            release(args.version, with_sbom=not args.without_sbom, pure_only=args.pure_only)
     except ReleaseRefused as refusal:
         print(f"error: {refusal}", file=sys.stderr)
         return 1
@@ -104,7 +111,7 @@ def _tag(version: str) -> str:
 # The release --------------------------------------------------------------------------------------
 
 
-def release(version: str, *, with_sbom: bool = True) -> None:
+def release(version: str, *, with_sbom: bool = True, pure_only: bool = False) -> None:
     """Write the version, make the artefacts in ``dist/``, then commit and tag.
 
     Raises:
@@ -117,7 +124,7 @@ def release(version: str, *, with_sbom: bool = True) -> None:
         _PROJECT.write_text(versioned_project(_PROJECT.read_text("utf-8"), version), "utf-8")
         for path in _DEPLOY.rglob("*.yaml"):
             path.write_text(versioned_deployment(path.read_text("utf-8"), version), "utf-8")
-        artefacts = _built()
+        artefacts = _built(pure_only=pure_only)
         if with_sbom:
             artefacts.append(_sbom(version))
         artefacts.append(_checksums(artefacts))
@@ -183,8 +190,8 @@ def versioned_deployment(text: str, version: str) -> str:
 # Artefacts ----------------------------------------------------------------------------------------
 
 
-def _built() -> list[Path]:
-    """Build the sdist and from it the wheel, as installers do, and return both."""
+def _built(*, pure_only: bool) -> list[Path]:
+    """Build the sdist and from it the wheels, as installers do, and return all of them."""
     for old in (*_DIST.glob("graphrt-*"), *_DIST.glob("SHA256SUMS")):
         old.unlink()
     _run(sys.executable, "-m", "hatchling", "build", "--target", "sdist")
@@ -198,6 +205,11 @@ def _built() -> list[Path]:
             *("--directory", target),
             cwd=source,
         )
+        if not pure_only:
+            try:
+                make_wheels(source, _DIST.absolute())
+            except PlatformWheelError as error:
+                raise ReleaseRefused(str(error)) from None
     return sorted(_DIST.glob("graphrt-*"))
 
 

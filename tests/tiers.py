@@ -264,7 +264,9 @@ class Tiers:
         return (yield from self._guarded(item))
 
     def _guarded(self, item: pytest.Item) -> Generator[None, object, object]:
-        if tier_of(item) is not Tier.QUICK:
+        # Threads set trace functions where coverage is measured, which CPython audits: while a hook
+        # in Python is in between, the next thread is refused ("another trace function").
+        if tier_of(item) is not Tier.QUICK or item.config.pluginmanager.hasplugin("_cov"):
             return (yield)
         with _guard:
             result = yield

@@ -88,12 +88,14 @@ class TextGenerationTask(Task):
         return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
 
     def model_facts(self, resource: LlmServable) -> Mapping[str, Any]:
-        """Return the length of prompt and answer, by vLLM's name, and the form made for it."""
-        length = resource.limits.length
+        """Return the length of prompt and answer, by vLLM's name, and the forms of calls and
+        reasoning."""
+        length, parsers = resource.limits.length, resource.parsers
         facts: dict[str, Any] = {} if length is None else {"max_model_len": length}
         # llama.cpp's member, by which its clients find the length.
         context = {} if length is None else {"n_ctx_train": length}
         facts["meta"] = {"n_vocab": len(resource.tokens.pieces), **context}
+        facts["tool_parser"], facts["reasoning_parser"] = parsers.names
         if (form := resource.parsers.made) is not None:
             from calculators.llm.parsers.pattern import described
 

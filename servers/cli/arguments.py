@@ -38,7 +38,7 @@ KINDS: Final[Mapping[str, ProjectKind]] = MappingProxyType(
 #: The commands as `graphrt --help` shows them: those that people begin with first.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "serve and ask": ("serve", "chat", "batch", "bench"),
+        "serve and ask": ("serve", "chat", "launch", "batch", "bench"),
         "models": ("pull", "list", "rm", "configure", "tune", "index"),
         "graphs and calculators": (
             *("init", "new", "examples", "validate", "run", "describe", "calculators", "convert"),
@@ -88,6 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_batch(commands)
     add_model_commands(commands)
     _add_chat(commands)
+    _add_launch(commands)
     _add_bench(commands)
     _add_doctor(commands)
     _add_config_schema(commands)
@@ -432,6 +433,40 @@ def _add_chat(commands: argparse._SubParsersAction[CommandParser]) -> None:
     )
     command.add_argument("--plain", action="store_true", help="markdown as it is written")
     command.add_argument("--verbose", action="store_true", help="with the log of the own server")
+
+
+def _add_launch(commands: argparse._SubParsersAction[CommandParser]) -> None:
+    command = add_command(
+        commands,
+        "launch",
+        "start a coding agent with a model of this machine",
+        "MODEL is anything that `graphrt serve` takes; it is served for this agent alone. Without\n"
+        "it, the agent gets a model of the server at --url, by default that on port 8000. What\n"
+        "follows -- goes to the agent. Nothing that is set up for it elsewhere is read or changed.",
+    )
+    command.add_later = _add_agents
+    command.add_argument("--url", metavar="URL", help="of a server, as in http://localhost:8000")
+    command.add_argument("--model", metavar="NAME", help="default the first one of the server")
+    command.add_argument(
+        "--print",
+        dest="print_settings",
+        action="store_true",
+        help="show the settings as lines for a shell, and start nothing",
+    )
+    command.add_argument(
+        "--folder", metavar="DIR", help="of the agent's files; default in ~/.local/share/graphrt"
+    )
+    command.add_argument(
+        "--anyway", action="store_true", help="also with a model that looks too small for the agent"
+    )
+    command.add_argument("--verbose", action="store_true", help="with the log of the own server")
+
+
+def _add_agents(command: CommandParser) -> None:
+    from servers.cli.launch import AGENTS
+
+    command.add_argument("agent", choices=AGENTS, metavar="AGENT", help=", ".join(AGENTS))
+    command.add_argument("launch_model", metavar="MODEL", nargs="?")
 
 
 def _add_bench(commands: argparse._SubParsersAction[CommandParser]) -> None:

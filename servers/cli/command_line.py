@@ -231,7 +231,9 @@ def _execute(argv: Sequence[str] | None) -> int:
     if not words:  # as OpenVINO Model Server does
         parser.print_help()
         return 0
-    args = parser.parse_args(words)
+    # What follows is meant for the agent that is launched.
+    ends = words[:1] == ["launch"] and "--" in words
+    args = parser.parse_args(words[: words.index("--")] if ends else words)
     args.words = tuple(words)  # for a process that does the same
     status: int = import_module(args.module).execute(args)
     return status

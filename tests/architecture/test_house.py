@@ -25,7 +25,7 @@ def test_there_are_no_more_rooms_of_calculators(modules: Mapping[str, Module]) -
 
 
 def test_there_are_no_more_modules(modules: Mapping[str, Module]) -> None:
-    assert len(modules) <= 810
+    assert len(modules) <= 850
 
 
 def test_what_one_neighbour_reads_lives_in_it(modules: Mapping[str, Module]) -> None:
@@ -37,7 +37,7 @@ def test_a_name_of_a_class_has_one_meaning(modules: Mapping[str, Module]) -> Non
 
 
 def test_lines_of_imports_do_not_grow(modules: Mapping[str, Module]) -> None:
-    assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 13_000
+    assert sum(len(lines_of_imports(module)) for module in modules.values()) <= 14_000
 
 
 def test_signatures_name_the_types_of_their_objects(modules: Mapping[str, Module]) -> None:

@@ -116,10 +116,10 @@ def test_nothing_is_pickled(importers: Importers) -> None:
 
 
 def test_processes_are_started_in_one_place(importers: Importers) -> None:
-    # A command that needs a server starts it as a user would.
-    own_server = ROOT / "servers" / "cli" / "chat.py"
+    # Commands that need a server, or an agent, start it as a user would.
+    started = {ROOT / "servers" / "cli" / name for name in ("chat.py", "launch.py")}
     # The exporter is another program, and runs before there is an event loop.
     exporter = ROOT / "servers" / "model_store" / "followed_process.py"
     # `early_start` starts children, and `ChildProcess` holds them.
     children = {CHILD / "early_start.py", CHILD / "child_process.py"}
-    assert importers("subprocess") == {*children, own_server, exporter}
+    assert importers("subprocess") == {*children, *started, exporter}

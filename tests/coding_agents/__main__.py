@@ -1,10 +1,10 @@
 """The coding agents of npm, unmodified, against a server whose model follows a script.
 
-``python -m tests.coding_agents`` installs Codex, Claude Code, Gemini CLI and ollama-js (for the
-agent of ``agent.mjs``) with npm into a temporary folder and lets each do a job: read, edit by its
-own tools, run a command, call a tool of an MCP server, find a tool by search. They get no other
-network: their home is empty and their provider is the server. Exits with 1 if a job is not done,
-and with 2 without npm.
+``python -m tests.coding_agents`` installs Codex, Claude Code, Gemini CLI, ollama-js (for the agent
+of ``agent.mjs``) and the agents of `graphrt launch` with npm and pip into a temporary folder and
+lets each do a job: read, edit by its own tools, run a command, call a tool of an MCP server, find a
+tool by search. They get no other network: their home is empty and their provider is the server.
+Exits with 1 if a job is not done, and with 2 without npm.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.client_table import clients
 from tests.process.server_process import ServerProcess
 from tests.support.checkout import ROOT
 
-CODEX: Final = "@openai/codex@0.171.0"
-CLAUDE: Final = "@anthropic-ai/claude-code@2.1.197"
-GEMINI: Final = "@google/gemini-cli@0.61.0"
-OLLAMA: Final = "ollama@0.6.4"
+#: What npm and pip install.
+PACKAGES: Final = [f"{each.package}@{each.version}" for each in clients() if each.npm]
+AIDER: Final = next(
+    f"{each.package}=={each.version}" for each in clients() if each.package == "aider-chat"
+)
 #: The served names. Codex knows models of the first to take patches by a grammar; to others it
 #: offers the tools of MCP servers at once.
 PATCHING: Final = "gpt-5.5"
@@ -236,6 +238,118 @@ def ollama_job(commands: Path, home: Path, url: str) -> Job:
     return Job("ollama-js", calls, command, check)
 
 
+def launched(
+    agent: str,
+    calls: list[tuple[str, dict[str, Any]]],
+    words: list[str],
+    *,
+    elsewhere: frozenset[str] = frozenset(),
+) -> Callable[[Path, Path, str], Job]:
+    """Return the maker of a job of an agent that `graphrt launch` starts: read, edit, run.
+
+    ``elsewhere``: files of the home that the agent cannot be kept from writing.
+    """
+
+    def make(commands: Path, home: Path, url: str) -> Job:
+        home.mkdir()
+
+        def check(folder: Path, seen: list[dict[str, Any]]) -> list[str]:
+            wrong = _files(folder, {"hello.txt": "hello graph\n"})
+            if calls[0][0] and "hello graph" not in str(seen[-1]["last"].get("content")):
+                wrong.append("the last result did not come back")
+            own = {path.relative_to(home).parts[0] for path in home.rglob("*") if path.is_file()}
+            if own - elsewhere != {"agent"}:
+                wrong.append(f"files outside the agent's folder: {sorted(own)}")
+            return wrong
+
+        launch = [sys.executable, "-m", "servers.cli", "launch", agent, "--url", url]
+        launch += ["--model", OTHER, "--folder", str(home / "agent"), "--", *words]
+        path = os.pathsep.join((str(commands), os.environ["PATH"]))
+        environment = {"HOME": str(home), "PATH": path, "PYTHONPATH": str(ROOT)}
+        return Job(f"{agent}, launched", calls, launch, check, environment)
+
+    make.__name__ = f"{agent}_launched"
+    return make
+
+
+_TASK: Final = "Greet the graph."
+_WHOLE_FILE: Final = "hello.txt\n```\nhello graph\n```\n\nAll done."
+_RUN: Final = "cat hello.txt"
+LAUNCHED: Final = (
+    launched(
+        "claude",
+        [
+            ("Read", {"file_path": "hello.txt"}),
+            ("Edit", {"file_path": "hello.txt", "old_string": "world", "new_string": "graph"}),
+            ("Bash", {"command": _RUN, "description": "Show the file"}),
+        ],
+        ["-p", _TASK, "--allowedTools", "Read,Edit,Bash"],
+    ),
+    launched(
+        "codex",
+        [("exec_command", {"cmd": "sed -i s/world/graph/ hello.txt; cat hello.txt"})],
+        ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", _TASK],
+    ),
+    launched(
+        "opencode",
+        [
+            ("read", {"filePath": "hello.txt"}),
+            ("edit", {"filePath": "hello.txt", "oldString": "world", "newString": "graph"}),
+            ("bash", {"command": _RUN, "description": "Show the file"}),
+        ],
+        ["run", _TASK],
+    ),
+    launched(
+        "qwen",
+        [
+            ("read_file", {"file_path": "{folder}/hello.txt"}),
+            (
+                "edit",
+                {
+                    "file_path": "{folder}/hello.txt",
+                    "old_string": "world",
+                    "new_string": "graph",
+                },
+            ),
+            ("run_shell_command", {"command": _RUN, "is_background": False}),
+        ],
+        ["--approval-mode", "yolo", "-p", _TASK],
+    ),
+    launched(
+        "cline",
+        [
+            ("read_files", {"files": [{"path": "{folder}/hello.txt"}]}),
+            (
+                "editor",
+                {
+                    "path": "{folder}/hello.txt",
+                    "old_text": "world",
+                    "new_text": "graph",
+                },
+            ),
+            ("run_commands", {"commands": [_RUN]}),
+        ],
+        [_TASK],
+    ),
+    launched(
+        "pi",
+        [
+            ("read", {"path": "hello.txt"}),
+            ("edit", {"path": "hello.txt", "edits": [{"oldText": "world", "newText": "graph"}]}),
+            ("bash", {"command": _RUN}),
+        ],
+        ["-p", _TASK],
+    ),
+    # It offers no tools: edits are text.
+    launched(
+        "aider",
+        [("", {"text": _WHOLE_FILE})],
+        ["--yes-always", "-m", _TASK, "hello.txt"],
+        elsewhere=frozenset({".aider"}),
+    ),
+)
+
+
 def _files(folder: Path, expected: dict[str, str]) -> list[str]:
     wrong = []
     for name, text in expected.items():
@@ -248,7 +362,7 @@ def _files(folder: Path, expected: dict[str, str]) -> list[str]:
 
 def do(job: Job, script: Path, folder: Path) -> list[str]:
     """Let an agent do its job in a folder; return what is wrong."""
-    (script / "calls.json").write_text(json.dumps(job.calls))
+    (script / "calls.json").write_text(json.dumps(job.calls).replace("{folder}", str(folder)))
     seen_file = script / "seen.jsonl"
     seen_file.write_text("")
     folder.mkdir()
@@ -273,17 +387,22 @@ def do(job: Job, script: Path, folder: Path) -> list[str]:
 
 
 def install(folder: Path, packages: list[str]) -> Path:
-    """Install packages with npm; return the folder of their commands."""
+    """Install packages with npm, and Aider with pip; return the folder of their commands."""
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true}')
     subprocess.run(
         ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages],
         cwd=folder, check=True,
     )  # fmt: skip
-    return folder / "node_modules" / ".bin"
+    commands = folder / "node_modules" / ".bin"
+    python = folder / "python"
+    subprocess.run([sys.executable, "-m", "venv", python], check=True)
+    subprocess.run([python / "bin" / "pip", "install", "--quiet", AIDER], check=True)
+    (commands / "aider").symlink_to(python / "bin" / "aider")
+    return commands
 
 
-JOBS: Final = (patch_job, server_job, claude_job, gemini_job, ollama_job)
+JOBS: Final = (patch_job, server_job, claude_job, gemini_job, ollama_job, *LAUNCHED)
 
 
 def main() -> int:
@@ -298,7 +417,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
-        commands = arguments.commands or install(top / "npm", [CODEX, CLAUDE, GEMINI, OLLAMA])
+        commands = arguments.commands or install(top / "npm", PACKAGES)
         script = top / "script"
         script.mkdir()
         shutil.copy(Path(__file__).parent / "script.py", script)

@@ -20,7 +20,9 @@ async def script(request: GenerationRequest) -> AsyncIterator[Any]:
     offered = [tool["function"]["name"] for tool in request.tools.items]
     done = sum(message["role"] == "tool" for message in request.messages)
     _note(offered, request)
-    if offered and done < len(calls) and calls[done][0] in offered:
+    if calls and not calls[0][0]:
+        yield calls[0][1]["text"]
+    elif offered and done < len(calls) and calls[done][0] in offered:
         name, arguments = calls[done]
         yield ToolCall(name, f"call_{done}")
         yield Arguments(json.dumps(arguments))

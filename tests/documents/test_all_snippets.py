@@ -11,6 +11,7 @@ from tests.support.markdown import blocks, text_of
 
 #: Commands that are left out, with the reason.
 NOT_RUN = {
+    "graphrt launch": "it starts an agent: `make agents` does, and test_launch.py",
     "make setup": "it sets up the environment that tests run in",
     'pip install -e ".[test]"': "it installs into the environment that tests run in",
     "python -m tests.reliability.": "it takes minutes; CI has commands of its own for it",

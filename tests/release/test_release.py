@@ -65,7 +65,7 @@ def release(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     names = {f"GIT_{role}_{part}" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **dict.fromkeys(names, "a@example.org")}
     return subprocess.run(
-        [sys.executable, "-m", "deploy.release", "--without_sbom", *words],
+        [sys.executable, "-m", "deploy.release", "--without_sbom", "--pure_only", *words],
         cwd=project,
         env=environment,
         capture_output=True,

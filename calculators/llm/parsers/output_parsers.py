@@ -37,10 +37,15 @@ class AnswerParser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutputParsers:
-    """The forms of one model's calls and reasoning, which any two families may give. None: none."""
+    """The forms of one model's calls and reasoning, which any two families may give. None: none.
+
+    Attributes:
+        names: of both, as options name them.
+    """
 
     tool: ToolForm | None = None
     reasoning: ReasoningForm | None = None
+    names: tuple[str, str] = (NO_PARSER, NO_PARSER)
 
     @property
     def calls(self) -> CallSyntax | None:
@@ -58,6 +63,7 @@ class OutputParsers:
         return cls(
             own[tool] if tool in own else tool_parser(tool),
             own[reasoning] if reasoning in own else reasoning_parser(reasoning),
+            (tool or NO_PARSER, reasoning or NO_PARSER),
         )
 
     @property
