@@ -23,7 +23,7 @@ from calculators.tensors.openvino.demultiplexing import (
     GatherTensorsCalculator,
 )
 from calculators.tensors.openvino.directory_models import ModelProvider
-from calculators.tensors.openvino.model import Model, TensorSpec
+from calculators.tensors.openvino.model import TensorSpec
 from calculators.tensors.openvino.openvino_inference_calculator import (
     OpenVINOInferenceCalculator,
     StreamTensors,
@@ -70,7 +70,7 @@ async def find_model_tensors(
         needs_models: raise the error of such a model instead.
 
     Raises:
-        GraphError: there is no such model or version, or what goes to a model never fits it
+        GraphError: there is no such version of a model, or what goes to a model never fits it
             (FAILED_PRECONDITION).
     """
     wanted: dict[str, TensorType] = {}
@@ -78,10 +78,12 @@ async def find_model_tensors(
     for node in plan.nodes:
         if not issubclass(node.calculator_class, OpenVINOInferenceCalculator):
             continue
+        session = _session_of(plan, node)
+        if session is None:
+            continue
+        name, version = model_of_session(session)
         try:
-            model = await _model_of(plan, node, models)
-            if model is None:
-                continue
+            model = await models.get(name, version)
             options = node.options[0][1]
             read = tensors_of_inputs(
                 node.inputs.tags(),
@@ -96,7 +98,8 @@ async def find_model_tensors(
                 model,
             )
         except GraphError as error:
-            if needs_models or isinstance(error, NotFoundError):
+            has_no_version = isinstance(error, NotFoundError) and version is not None
+            if needs_models or has_no_version:
                 text = f"node {quoted(node.name)}: {error}"
                 raise GraphError(text, code=Code.FAILED_PRECONDITION) from error
             _log.warning("the tensors of node %s stay unknown: %s", node.name, error)
@@ -167,15 +170,15 @@ def _fitting(stream: str, kind: TensorType | None, other: TensorType, what: str)
     return found
 
 
-async def _model_of(plan: ValidatedGraph, node: NodePlan, models: ModelProvider) -> Model | None:
-    """Return the model of the node's session; None if the session is a side packet of the graph."""
+def _session_of(plan: ValidatedGraph, node: NodePlan) -> NodePlan | None:
+    """Return the node that makes the node's session; None if it is a side packet of the graph."""
     made_by = plan.side_producers.get(node.side_input_plans[0].name)
     session = None if made_by is None else plan.nodes[made_by[0]]
     if session is None or not issubclass(
         session.calculator_class, OpenVINOModelServerSessionCalculator
     ):
         return None
-    return await models.get(*model_of_session(session))
+    return session
 
 
 def sessions_of(plan: ValidatedGraph) -> list[NodePlan]:

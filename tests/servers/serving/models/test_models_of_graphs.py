@@ -106,35 +106,30 @@ def test_a_model_of_the_configuration_comes_before_one_beside_the_graph(tmp_path
     serving([entry(tmp_path, "m")], scenario, [graph, other])
 
 
-def test_a_graph_reports_the_error_of_its_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("bad", 'The model "bad" could not be loaded: its base_path "bad" has no folder of a'),
+        ("mm", 'there is no model "mm": neither mm/1/model.xml nor mm.xml beside the graph. Did'),
+    ],
+)
+def test_a_graph_reports_the_error_of_its_model(tmp_path: Path, model: str, reason: str) -> None:
     (tmp_path / "bad").mkdir()
-    graph = write_graph(tmp_path, "g", graph_text("bad"))
+    write_versions(tmp_path, "m", 1)
+    graph = write_graph(tmp_path, "g", graph_text(model))
 
     async def scenario(repository: ModelRepository) -> None:
         with pytest.raises(RunError) as caught:
             await numbers(repository, request("g", x=[0, 0]))
-        reason = 'The model "bad" could not be loaded: its base_path "bad" has no folder of a'
         assert reason in str(caught.value)
 
-    serving([entry(tmp_path, "bad")], scenario, [graph])
+    serving([entry(tmp_path, "bad"), entry(tmp_path, "m")], scenario, [graph])
 
 
-@pytest.mark.parametrize(
-    ("model", "version", "reason"),
-    [
-        ("m", "7", 'The model "m" has no version "7"; it has 1'),
-        (
-            "mm",
-            "",
-            'there is no model "mm": neither mm/1/model.xml nor mm.xml beside the graph. Did',
-        ),
-    ],
-)
-def test_a_graph_is_not_served_without_the_model_that_it_names(
-    tmp_path: Path, model: str, version: str, reason: str
-) -> None:
+def test_a_graph_is_not_served_without_the_version_that_it_names(tmp_path: Path) -> None:
     write_versions(tmp_path, "m", 1)
-    graph = write_graph(tmp_path, "g", graph_text(model, version))
+    graph = write_graph(tmp_path, "g", graph_text("m", "7"))
+    reason = 'The model "m" has no version "7"; it has 1'
 
     async def scenario(repository: ModelRepository) -> None:
         (served,) = [each for each in repository.servables() if each.name == "g"]
