@@ -74,6 +74,10 @@ class ResourceError(GraphError):
 _LONGEST_NAME = 256
 
 
+#: The similarity of words with other first letters.
+_MOSTLY = 0.75
+
+
 def did_you_mean(
     name: str,
     candidates: Iterable[str],
@@ -91,7 +95,15 @@ def did_you_mean(
     if len(name) > _LONGEST_NAME:
         return ""
     by_key = {key(candidate).lower(): candidate for candidate in sorted(candidates, reverse=True)}
-    near = difflib.get_close_matches(key(name).lower(), by_key, n=limit, cutoff=0.6)
+    word = key(name).lower()
+    near = [
+        each
+        for each in difflib.get_close_matches(word, by_key, n=limit, cutoff=0.6)
+        # People get the first letter right: "detector" has most of "mergetovector", and is not it.
+        if word[:1] == each[:1]
+        or word[1:] == each[1:]
+        or difflib.SequenceMatcher(None, each, word).ratio() >= _MOSTLY
+    ]
     if not near:
         return ""
     return " Did you mean " + " or ".join(f'"{by_key[each]}"' for each in near) + "?"

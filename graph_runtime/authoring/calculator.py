@@ -9,6 +9,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Final,
     Generic,
     TypeVar,
     Union,
@@ -18,7 +19,7 @@ from typing import (
     overload,
 )
 
-from graph_runtime.authoring.ports import In, Out, ports_of
+from graph_runtime.authoring.ports import In, Out, check_ports, ports_of
 from graph_runtime.errors import Code, GraphError, PacketTypeError, reason_of
 from graph_runtime.options.options import is_options_type
 from graphrt_base.annotations import resolved
@@ -100,6 +101,23 @@ class Calculator:
     Source: MediaPipe ``framework/calculator_base.h``, ``api2/node.h``.
     """
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Check what Python would find only when a graph runs.
+
+        Raises:
+            GraphError: a method has MediaPipe's name, does not take the context, or yields; or a
+                port is a type.
+        """
+        super().__init_subclass__(**keywords)
+        check_ports(cls)
+        for name, value in vars(cls).items():
+            if name in _CXX_METHODS and inspect.isfunction(value):
+                meant = _CXX_METHODS[name]
+                if not hasattr(cls, meant) or getattr(cls, meant) is getattr(Calculator, meant):
+                    raise _wrong_method(cls, name, f"is never called: its name is {meant} here")
+            elif name in _METHODS and inspect.isfunction(value):
+                _check_method(cls, name, value)
+
     timestamp_offset: ClassVar[int | None] = 0
     process_timestamp_bounds: ClassVar[bool] = False
     input_stream_handler: ClassVar[str] = ""
@@ -149,6 +167,30 @@ class Calculator:
         return min((shard.next_timestamp_bound for shard in cc.output_list), default=0)
 
 
+_METHODS: Final = ("open", "process", "on_idle", "close")
+_CXX_METHODS: Final = {name.capitalize(): name for name in ("open", "process", "close")}
+
+
+def _check_method(cls: type, name: str, method: types.FunctionType) -> None:
+    code = method.__code__
+    positional = code.co_argcount
+    least = positional - len(method.__defaults__ or ())
+    takes_more = bool(code.co_flags & inspect.CO_VARARGS)
+    if least > 2 or (positional < 2 and not takes_more):
+        names = ", ".join(code.co_varnames[:positional])
+        raise _wrong_method(cls, name, f"takes ({names}), and is called with the context")
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        raise _wrong_method(cls, name, "has a yield: packets are sent with cc.emit(self.port, ...)")
+
+
+def _wrong_method(cls: type, name: str, problem: str) -> GraphError:
+    meant = _CXX_METHODS.get(name, name)
+    return GraphError(
+        f"{cls.__qualname__}.{name} {problem}: write def {meant}(self, cc)",
+        code=Code.INVALID_ARGUMENT,
+    )
+
+
 def options_of(cls: type[Calculator]) -> list[Options[Any]]:
     """Return the options descriptors of a calculator class."""
     found = {
@@ -181,6 +223,13 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
             f"{function.__qualname__}: its annotations cannot be read: {reason_of(error)}",
             code=Code.INVALID_ARGUMENT,
         ) from error
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise GraphError(
+            f"{function.__qualname__}: a function sends what it returns, once for each packet, and "
+            f"this one has a yield: return the value, or write a Calculator class, whose process "
+            f"sends any number of packets with cc.emit(self.port, value, at=time)",
+            code=Code.INVALID_ARGUMENT,
+        )
     namespace: dict[str, Any] = {"__doc__": function.__doc__, "__module__": function.__module__}
     inputs: list[tuple[str, str, Any]] = []
     options: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, SupportsIndex, TypeVar, o
 from graph_runtime import timestamp as ts
 from graph_runtime.authoring.contract import PortKey, options_of_node, split_key
 from graph_runtime.authoring.packet_type import PacketType
-from graph_runtime.authoring.ports import In, Out, SideIn, SideOut
+from graph_runtime.authoring.ports import In, Out, SideIn, SideOut, ports_of
 from graph_runtime.authoring.service import GraphService
 from graph_runtime.errors import (
     Code,
@@ -417,7 +417,11 @@ class CalculatorContext:
         Raises:
             StateError: there is none and no default was given.
         """
-        shard = self.inputs.get(port.key)
+        try:
+            key = port.key
+        except AttributeError:
+            raise self._no_port(port, "get") from None
+        shard = self.inputs.get(key)
         if shard is not None:
             payload = shard.packet.payload
             if payload is not EMPTY:
@@ -468,7 +472,11 @@ class CalculatorContext:
 
         Sending to an optional port that is not connected does nothing.
         """
-        shard = self.outputs.get(port.key)
+        try:
+            key = port.key
+        except AttributeError:
+            raise self._no_port(port, "emit") from None
+        shard = self.outputs.get(key)
         if shard is not None:
             # The input timestamp may be a special one, which `Packet` takes by its name only.
             shard.add_packet(packet_at(value, self.time) if at is None else Packet(value, at))
@@ -522,6 +530,18 @@ class CalculatorContext:
     def set_side(self, port: SideOut[T], value: T) -> None:
         """Set an output side packet."""
         self.output_side_packets[port.key].set(value)
+
+    def _no_port(self, given: object, method: str) -> StateError:
+        """Return the error for a call with something else than a port of the class."""
+        kind = "inputs" if method == "get" else "outputs"
+        ports = [each for each in ports_of(self._node.plan.calculator_class) if each.kind == kind]
+        word = str(given).upper()
+        meant = [each for each in ports if word in (each.tag, each.name.upper())] or ports
+        names = " or ".join(f"self.{each.name}" for each in meant)
+        what = f"a port of the class, {names}" if names else "a typed port"
+        return StateError(
+            f'cc.{method}({given!r}) takes {what}; by its tag a stream is cc.{kind}["TAG"]'
+        )
 
     def set_offset(self, offset: int) -> None:
         """`OutputStreamShard.set_offset` for all outputs. Only in ``open``."""

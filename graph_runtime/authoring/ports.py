@@ -17,14 +17,17 @@ declared. ``multiple=True`` stands for all indexes of the tag that the graph con
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
+import re
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_args, get_origin
 
 from graph_runtime.authoring.packet_type import PacketType
+from graph_runtime.errors import Code, GraphError
 
 if TYPE_CHECKING:
     from graph_runtime.authoring.contract import CalculatorContract, PacketTypeSet
 
 T = TypeVar("T")
+_TAG: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 class Port(Generic[T]):
@@ -43,6 +46,13 @@ class Port(Generic[T]):
         same_as: Port[Any] | None = None,
         doc: str = "",
     ) -> None:
+        if tag and _TAG.fullmatch(tag) is None:
+            meant = re.sub(r"\W", "_", tag).upper()
+            raise GraphError(
+                f"{type(self).__name__}({tag!r}): a tag is of capitals, digits and _, and a port "
+                f'without one is untagged: write {type(self).__name__}[...]("{meant}")',
+                code=Code.INVALID_ARGUMENT,
+            )
         self.tag = tag
         self.given_index = index
         self.index = 0
@@ -123,6 +133,27 @@ class SideOut(Port[T]):
     """An output side packet."""
 
     kind = "output_side_packets"
+
+
+def check_ports(cls: type) -> None:
+    """Check that a class has made its ports, and not only named their types.
+
+    Raises:
+        GraphError: it has not; the text has the line that was meant.
+    """
+    for name, value in vars(cls).items():
+        kind = get_origin(value) or value
+        if isinstance(kind, type) and issubclass(kind, Port):
+            of = f"[{', '.join(_shown(each) for each in get_args(value))}]" if value != kind else ""
+            raise GraphError(
+                f"{cls.__qualname__}.{name} is {kind.__name__}{of}, a type and no port: write "
+                f'{name} = {kind.__name__}{of or "[str]"}("{name.upper()}")',
+                code=Code.INVALID_ARGUMENT,
+            )
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
 def ports_of(cls: type) -> list[Port[Any]]:

@@ -21,9 +21,14 @@ def no_output_producer(name: str, known: Iterable[str]) -> str:
     ).replace(".;", ";")
 
 
-def no_producer(name: str, place: int, node_name: str, known: Iterable[str]) -> GraphError:
+def no_producer(
+    name: str, place: int, node_name: str, known: Iterable[str], side_packets: Iterable[str] = ()
+) -> GraphError:
     """Return the error for a node's input stream that no node or graph input writes."""
-    remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."
+    if name in side_packets:
+        remedy = f' "{name}" is a side packet: write input_side_packet: "TAG:{name}".'
+    else:
+        remedy = did_you_mean(name, known) or " Neither a node nor the graph makes it."
     return GraphConfigError(
         f'Input Stream "{name}" for node with sorted index {place} name {node_name} does not have '
         f"a corresponding output stream.{remedy}",

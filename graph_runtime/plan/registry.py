@@ -11,6 +11,7 @@ the name it was registered under, or relative to the ``package`` of the graph.
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
@@ -83,11 +84,26 @@ def _place(thing: object) -> str:
 
 
 def _is_reload(old: object, new: object) -> bool:
-    """Return True for the same definition imported again, as when a module is reloaded."""
-    return isinstance(old, type) and _place(old) == _place(new)
+    """Return True for the same definition imported again, as when a module is reloaded.
+
+    Two definitions of one name in a module that is being imported are a slip.
+    """
+    if not isinstance(old, type) or _place(old) != _place(new):
+        return False
+    module = sys.modules.get(old.__module__)
+    is_importing = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    functions = (getattr(each, "__wrapped__", each) for each in vars(old).values())
+    scopes = (getattr(getattr(each, "__func__", each), "__globals__", None) for each in functions)
+    return not (is_importing and any(each is vars(module) for each in scopes))
 
 
 def _name_taken_error(kind: str, name: str, present: object, thing: object) -> GraphError:
+    if _place(present) == _place(thing):
+        return GraphError(
+            f'{kind} "{name}" is defined twice in {own_name(getattr(thing, "__module__", "?"))}: '
+            f"each needs its own name",
+            code=Code.ALREADY_EXISTS,
+        )
     return GraphError(
         f'{kind} "{name}" is already registered as {_place(present)}; '
         f"{_place(thing)} needs another name",
@@ -250,6 +266,11 @@ class Registry:
         self.load_all()
         inherited = self._parent.calculators() if self._parent is not None else {}
         return dict(sorted({**inherited, **self._calculators}.items()))
+
+    def registrations(self) -> int:
+        """Return how many things are registered here, without the parent's."""
+        graphs = len(self._calculators) + len(self._subgraphs) + len(self._resource_initializers)
+        return graphs + len(self._handlers) + len(self._executors) + len(self._status_handlers)
 
     def loaded_calculators(self) -> dict[str, type[Calculator]]:
         """Return the calculators that are registered by now, by name; loads nothing."""

@@ -174,7 +174,14 @@ class _Validation:
         for place, (node, origin) in enumerate(zip(self.config.node, self.origins, strict=True)):
             for stream in _names(node.input_stream):
                 if stream not in produced:
-                    self._report(no_producer(stream, place, names[place], produced), origin)
+                    side = self._side_names()
+                    error = no_producer(stream, place, names[place], produced, side)
+                    self._report(error, origin)
+
+    def _side_names(self) -> set[str]:
+        """Return the names of all side packets, for the error of a stream that is one."""
+        made = (name for node in self.config.node for name in _names(node.output_side_packet))
+        return {*_names(self.config.input_side_packet), *made}
 
     def _link(self) -> None:
         close_loops(self.drafts)
@@ -205,7 +212,8 @@ class _Validation:
                             code=Code.INTERNAL,
                         )
                     else:
-                        error = no_producer(name, node_id, draft.name, self.producers)
+                        side = self._side_names()
+                        error = no_producer(name, node_id, draft.name, self.producers, side)
                     self._report(error, draft.origin)
                     continue
                 if is_back_edge and name in available:

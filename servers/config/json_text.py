@@ -46,13 +46,28 @@ def parse_json(text: str) -> JsonText:
     try:
         document = JsonText(json.loads(text, parse_constant=_refuse_constant))
     except json.JSONDecodeError as error:
-        raise JsonSyntaxError(error.msg, error.lineno, error.colno) from None
+        message = _slip(text, error.pos) or error.msg
+        raise JsonSyntaxError(message, error.lineno, error.colno) from None
     except RecursionError:
         raise JsonSyntaxError("it is nested too deep", 1, 1) from None
     except ValueError as error:  # a constant, or a number with thousands of digits
         raise JsonSyntaxError(str(error), 1, 1) from None
     _find_places(text, document)
     return document
+
+
+def _slip(text: str, place: int) -> str:
+    """Return what a usual slip at this place is called; "" for another one."""
+    rest, before = text[place:].lstrip(), text[:place].rstrip()
+    if rest.startswith(("//", "/*", "#")):
+        return "JSON has no comments: take this one out"
+    if before.endswith(",") and rest[:1] in ("}", "]"):
+        return f"a comma before the {rest[0]} that ends the list: JSON has none there"
+    if rest.startswith(",") and rest[1:].lstrip()[:1] in ("}", "]"):
+        return "a comma after the last item: JSON has none there"
+    if rest.startswith("'"):
+        return "texts of JSON stand in double quotes"
+    return ""
 
 
 def member(path: str, key: str) -> str:

@@ -637,6 +637,7 @@ class _Reading:
                 )
             elif self.is_free(item["name"], where, document, ChainMap[str, Any](graphs, models)):
                 self._check_residence(item, where, document)
+                self._check_home(item, where, document)
                 if is_remote(item.get("base_path", "")):
                     stored = StoredFiles(item["base_path"], item, root, is_whole=True)
                     models[item["name"]] = replace(model_entry_of(item, root), stored=stored)
@@ -664,6 +665,19 @@ class _Reading:
             tuple(pipelines),
             self.seen,
         )
+
+    def _check_home(self, item: Mapping[str, Any], where: str, document: JsonText) -> None:
+        for key in ("base_path", "graph_path", "python_path"):
+            paths = item.get(key, ())
+            for path in [paths] if isinstance(paths, str) else paths:
+                if path.startswith("~"):
+                    self.add(
+                        "warning",
+                        document,
+                        f"{where}.{key}",
+                        f"{shown(path)} begins with ~, which only a shell replaces",
+                        f"write the whole path: {shown(os.path.expanduser(path))}",
+                    )
 
     def is_free(
         self, name: str, where: str, document: JsonText, taken: Mapping[str, object]

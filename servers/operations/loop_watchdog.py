@@ -25,7 +25,8 @@ from graph_runtime.engine.drivers.running_call import running_node
 
 _log: Final = logging.getLogger(__name__)
 
-#: Seconds after which a blocked loop is reported. A long step of Python is not a stall.
+#: Seconds after which a blocked loop is reported while it is; after two of five parts of this, when
+#: it turns again, if a node held it. A long step of Python is not a stall.
 STALL_SECONDS: Final = 5.0
 #: Checks in this time.
 _LOOKS: Final = 5
@@ -71,6 +72,8 @@ class LoopWatchdog:
         self._turned_at = 0.0
         self._stalled_node: NodePlan | None = None
         self._is_stalled = False
+        #: The node that a check found on the loop, which had not turned since the one before.
+        self._held_by = ""
         self._stop_seconds: float | None = None
         self._most_seconds = math.inf if most_seconds is None else most_seconds
         self._loop_thread = 0
@@ -113,6 +116,16 @@ class LoopWatchdog:
             self._is_stalled, self._stalled_node = False, None
             _log.warning("the event loop turns again after %.1f s", stall.seconds)
             self._on_end(stall)
+        elif self._held_by and now - self._turned_at >= 3 * self._period:
+            _log.warning(
+                "%s held the event loop for %.1f s, and nothing was answered meanwhile: time.sleep "
+                "is `await asyncio.sleep` in a coroutine, and what computes for long is `await "
+                "asyncio.to_thread(...)`, or a node of an executor { type: "
+                '"ThreadPoolExecutor" }',
+                self._held_by,
+                now - self._turned_at - self._period,
+            )
+        self._held_by = ""
         self._turned_at = now
         self._timer = asyncio.get_running_loop().call_later(self._period, self._turn)
 
@@ -127,6 +140,9 @@ class LoopWatchdog:
             # Looks in vain are counted, not seconds: a process that was stopped or starved has not
             # stalled, since the watchdog slept too (decision 0041).
             in_vain += 1
+            if in_vain == 1:
+                node = running_node(sys._current_frames().get(self._loop_thread))
+                self._held_by = "" if node is None else self._name_of(node)
             if in_vain == _LOOKS:
                 self._report()
             asked = self._stop_seconds

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from calculators.kit.file_threads import in_file_thread
 from graph_runtime import Code, GraphError, NotFoundError, Registry, UnavailableError
@@ -37,6 +37,8 @@ T = TypeVar("T")
 _LONGEST_NAME = 256
 #: Near names are found among this many names at most: each takes some ten microseconds.
 _MOST_COMPARED = 1000
+#: The most names in an error.
+_MOST_NAMED: Final = 10
 #: Seconds that `load` waits for unloading: processes end in a moment, requests perhaps in hours.
 UNLOAD_SECONDS = 10.0
 #: Entries that are handled in one turn of the event loop.
@@ -528,5 +530,8 @@ class ModelRepository:
         if len(self._slots) > _MOST_COMPARED:
             return NotFoundError(f'The model "{model}" does not exist.')
         adapters = (name for each in self._answering() for name in each.adapters)
-        near = did_you_mean(model, [*self._slots, *adapters])
+        names = [*self._slots, *adapters]
+        near = did_you_mean(model, names)
+        if not near and 0 < len(names) <= _MOST_NAMED:
+            near = f" There is {', '.join(names)}." if names else ""
         return NotFoundError(f'The model "{model}" does not exist.{near}')

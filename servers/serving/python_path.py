@@ -15,6 +15,7 @@ import asyncio
 import builtins
 import contextlib
 import importlib
+import linecache
 import logging
 import os
 import sys
@@ -144,7 +145,21 @@ class _Loader(SourceFileLoader):
         # is in use: each package sees its own (decision 0029).
         own["__import__"] = _importer(self._package)
         module.__dict__["__builtins__"] = own
-        super().exec_module(module)
+        before = linecache.cache.get(self.path)
+        # Without a time, so that tracebacks show the lines that were imported, and never the lines
+        # of a later edit.
+        try:
+            lines = self.get_data(self.path).decode("utf-8", "replace").splitlines(keepends=True)
+        except OSError:
+            lines = []
+        linecache.cache[self.path] = (len(lines), None, lines, self.path)
+        try:
+            super().exec_module(module)
+        except BaseException:
+            # The module as it was before goes on running.
+            if before is not None:
+                linecache.cache[self.path] = before
+            raise
 
 
 def _importer(package: str) -> Callable[..., Any]:
@@ -236,6 +251,7 @@ def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFai
                     )
                 )
     with _lock:
+        registered = registry.registrations()
         directories = dict.fromkeys(each.parent for each in files.values())
         package = make_package(list(directories), registry)
         # Import remembers the names in a folder by its time of change, which is coarse: a file that
@@ -245,10 +261,25 @@ def import_modules(paths: Sequence[Path], registry: Registry) -> tuple[ImportFai
             failure = _import(f"{package}.{name}", path)
             if failure is not None:
                 failures.append(failure)
+        if not failures and registry.registrations() == registered:
+            for name, path in files.items():
+                reason = _nothing_registered(vars(sys.modules[f"{package}.{name}"]), path)
+                _log.warning("%s: %s", path, reason)
+                registry.failed_modules[str(path)] = reason
     for failure in failures:
         line = "" if failure.line is None else f"line {failure.line}: "
         registry.failed_modules[str(failure.file)] = line + failure.reason
     return tuple(failures)
+
+
+def _nothing_registered(members: Mapping[str, Any], path: Path) -> str:
+    """Return what is wrong with a module that was imported and registers nothing."""
+    for name, each in members.items():
+        if isinstance(each, type) and issubclass(each, Calculator) and each is not Calculator:
+            return f"{name} is not registered: write @calculator above the class"
+    if path.is_dir():
+        return "it registers nothing: its __init__.py imports no module with a @calculator"
+    return "it registers nothing: write @calculator above a class or a function"
 
 
 def _modules_of(path: Path) -> Iterator[Path]:

@@ -48,6 +48,12 @@ def read_header(content: bytes | memoryview) -> ImageHeader:
         return ImageHeader("PNG", width, height)
     if start.startswith(_JPEG):
         return _jpeg(data)
+    # The beginnings of a JPEG, a PNG and a data URL in Base64.
+    if start.startswith((b"/9j/", b"iVBORw0KGgo", b"data:image/")):
+        raise ImageError(
+            "the image is Base64; the bytes of the file are expected: in a KServe request they are "
+            "binary data, as clients send BYTES by default"
+        )
     what = (
         "the image is empty" if len(data) == 0 else "the bytes are not an image that is known here"
     )

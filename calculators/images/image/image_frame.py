@@ -108,9 +108,10 @@ def format_of(dtype: np.dtype[Any], channels: int) -> ImageFormat:
     found = _BY_SIZE[size].get(channels)
     if found is None:
         known = [str(number) for number in _BY_SIZE[size]]
+        meant = "; an RGB image is UINT8, from 0 to 255" if (size, channels) == ("float", 3) else ""
         raise ImageError(
             f"no image with elements of type {dtype} has {channels} channels; "
-            f"it has {', '.join(known[:-1])} or {known[-1]}"
+            f"it has {', '.join(known[:-1])} or {known[-1]}{meant}"
         )
     return found
 

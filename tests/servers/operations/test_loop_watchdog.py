@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Iterator
 
@@ -113,6 +114,35 @@ def test_the_node_and_its_stack_are_reported(seen: Seen, coroutine: bool) -> Non
     assert "held by <slow one> at:" in held
     assert "in hold" in held
     assert turns.startswith("the event loop turns again after ")
+
+
+def test_a_node_that_held_the_loop_for_less_is_named_afterwards(seen: Seen) -> None:
+    """Long enough to be noticed, and too short to be reported while it lasts."""
+
+    class Held(Calculator):
+        value = In[int]()
+        out = Out[int]()
+
+        async def process(self, cc: CalculatorContext) -> None:
+            assert not seen.first.wait(0.7 * _STALL)  # blocks the loop, as time.sleep does
+
+    async def run() -> list[Stall]:
+        registry = Registry(REGISTRY)
+        registry.register_calculator(Held, "Held")
+        graph = CalculatorGraph(text_config=_GRAPH, registry=registry)
+        watched = Watched()
+        with watched.watchdog:
+            await graph.start_run_async()
+            await graph.add_packet_to_input_stream_async("in", 1, 0)
+            graph.close_all_input_streams()
+            await graph.wait_until_done_async()
+            assert await asyncio.to_thread(seen.first.wait, PATIENCE)
+        return watched.stalls
+
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == []
+    (line,) = seen.lines
+    assert re.match(r"<slow one> held the event loop for \d\.\d s, ", line)
+    assert "time.sleep is `await asyncio.sleep`" in line
 
 
 def test_code_outside_nodes_is_reported_by_its_stack_alone(seen: Seen) -> None:

@@ -153,6 +153,8 @@ def test_an_unknown_model_gets_a_suggestion(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError) as caught:
             await answer(repository, "ecko")
         assert str(caught.value) == 'The model "ecko" does not exist. Did you mean "echo"?'
+        with pytest.raises(NotFoundError, match=r'"gpt-4" does not exist\. There is echo'):
+            await answer(repository, "gpt-4")
         with pytest.raises(NotFoundError, match=r"longer than 256"):
             await answer(repository, "e" * 100_000)
 

@@ -73,7 +73,11 @@ def test_the_format_follows_from_the_tensor(dtype: str, channels: int, expected:
     [
         ("uint8", (2, 3), "an image has 3 dimensions, height, width and channels, not 2"),
         ("uint8", (2, 3, 2), "type uint8 has 2 channels; it has 1, 3 or 4"),
-        ("float32", (2, 3, 3), "type float32 has 3 channels; it has 1, 2 or 4"),
+        (
+            "float32",
+            (2, 3, 3),
+            "type float32 has 3 channels; it has 1, 2 or 4; an RGB image is UINT8",
+        ),
         ("float64", (2, 3, 3), "no image has elements of type float64"),
         ("uint8", (0, 3, 3), "an image has at least one pixel; this one is 3x0"),
         ("uint8", (2, 0, 3), "an image has at least one pixel; this one is 0x2"),

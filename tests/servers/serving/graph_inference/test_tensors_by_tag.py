@@ -249,6 +249,8 @@ def test_an_encoded_image_is_decoded(tmp_path: Path) -> None:
         (tensor("in", np.zeros((2, 2, 3), np.float64)), "elements of type float64"),
         (tensor("in", np.zeros((0, 2, 3), np.uint8)), "at least one pixel"),
         (tensor("in", [b"no image"]), "a JPEG or PNG is expected"),
+        (tensor("in", [b"iVBORw0KGgoAAAA="]), "the image is Base64; the bytes of the file are exp"),
+        (tensor("in", [b"data:image/png;base64,iVBO"]), "the image is Base64"),
         (tensor("in", [b"\x89PNG", b"two"]), "2 came"),
         (bf16("in", [1]), "cannot be BF16"),
         (CustomTensor("in", "MY", (1,), memoryview(b"x")), "an image is expected"),
