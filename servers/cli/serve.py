@@ -432,6 +432,7 @@ def _report_text(server: Server) -> str:
     available = [each for each in definitions if each.state in answering]
     first = next((each for each in available if _answers_http(each)), None)
     http = next((each for each in server.addresses if each.startswith(HTTP)), None)
+    lines += _apis(available, http, server)
     if http is None:
         address = _reachable(server.addresses[0]).partition("//")[2]
         plain = "" if server.addresses[0].startswith(f"{GRPC}s") else "-plaintext "
@@ -445,6 +446,24 @@ def _report_text(server: Server) -> str:
         url = shlex.quote(f"{_reachable(http)}{path}")
         lines += ["try:", f"  curl {_key_header(server)}{url} {_data(body)}".rstrip()]
     return "\n".join(lines)
+
+
+#: What clients of an API of language models take as its base URL, behind the server's address.
+_BASES: Final = (("OpenAI", "/v1"), ("Anthropic, Google, Ollama", ""))
+
+
+def _apis(available: Sequence[Servable], http: str | None, server: Server) -> list[str]:
+    """Return a table of the APIs that answer, with the address that their clients take."""
+    rows: list[tuple[str, str]] = []
+    if http is not None and any(map(_answers_http, available)):
+        rows += [(name, f"{_reachable(http)}{path}") for name, path in _BASES]
+    if available:
+        kserve = [] if http is None else [f"{_reachable(http)}/v2"]
+        kserve += [_reachable(each) for each in server.addresses if not each.startswith(HTTP)]
+        rows.append(("KServe", ", ".join(kserve)))
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"  {name:{width}}  {url}" for name, url in rows]
+    return ["base URLs for clients:", *lines] if lines else []
 
 
 def _state(servable: Servable) -> str:

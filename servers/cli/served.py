@@ -246,7 +246,7 @@ class _Search:
         reference = None if path.exists() else reference_of(word)
         if reference is not None:
             return self.pulled(reference)
-        if not path.exists() and not path.suffix:
+        if self._options.sources and not path.exists() and not path.suffix:
             raise _not_there(word)
         return self._in(path)
 

@@ -81,7 +81,7 @@ def test_an_architecture_that_the_engine_lacks_is_named_with_a_remedy(tmp_path: 
         (["demo", "config.json"], "config.json: a config.json stands alone"),
         (["demo", "demo"], 'two of demo, demo have the name "demo"'),
         (["demo", "shapes", "--model_name", "x"], "--model_name is the name of one model"),
-        (["nowhere"], "nowhere: error: no such file"),
+        (["nowhere"], "nowhere: no such file or directory"),
         (["acme/x:../y.gguf"], "would leave the directory"),
         ([], "what is to be served?"),
     ],

@@ -106,7 +106,7 @@ def test_the_config_of_the_repository_is_served_if_nothing_is_named(
     ("words", "message"),
     [
         ("none.json", "none.json: error: no such file"),
-        ("none", "none: error: no such file"),
+        ("none", "none: no such file or directory"),
         ("none.pbtxt", "none.pbtxt: no such file"),
         ("empty", "there is no graph.pbtxt in this directory, and no model"),
         (".", "hint: for a config write `graphrt serve config.json`"),
