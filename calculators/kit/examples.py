@@ -54,6 +54,14 @@ def find_path(path: str, directory: Path) -> Path:
     return found if os.path.lexists(found) else example(path) or example_model(path) or found
 
 
+def example_name(path: str) -> str:
+    """Return the path of an installed example as people write it; other paths as they are."""
+    root = examples_directory()
+    if root is None or not Path(path).is_absolute() or not Path(path).is_relative_to(root):
+        return path
+    return f"examples/{Path(path).relative_to(root)}"
+
+
 def example(path: str) -> Path | None:
     """Return the example that a path ``examples/...`` names, or None."""
     first, slash, rest = path.removeprefix("./").partition("/")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calculators.kit.device_options import device_problem
+from calculators.kit.examples import example_name
 from calculators.kit.graph_directory import GRAPH_DIRECTORY
 from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels
 from graph_runtime import GraphError, GraphService, Registry, ResourceSettings, ValidatedGraph
@@ -358,4 +359,4 @@ def _print(path: str, findings: list[Finding], content: str, *, is_valid: bool) 
         hints.add(finding.hint)
         print(text, file=sys.stderr, flush=True)
     if is_valid:
-        print(f"{path}: ok ({content})", flush=True)
+        print(f"{example_name(path)}: ok ({content})", flush=True)

@@ -29,8 +29,8 @@ from tests.support.markdown import text_of
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 _NOT_RUN: Final = re.compile(r"<!-- not run: (.+) -->\s*\Z")
 _FILE: Final = re.compile(r"`([\w./-]+\.(?:py|pbtxt|json|jsonl|md|txt|toml))`[^`\n]*:\s*\Z")
-#: Folders and files of a clone in which a page runs.
-_OF_A_CLONE: Final = ("examples", "docs", "README.md")
+#: Folders and files of a clone in which a page runs. Examples are found wherever graphrt is.
+_OF_A_CLONE: Final = ("docs", "README.md")
 
 
 class Step(NamedTuple):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.servers.cli.process import COMMAND, environment
@@ -47,12 +48,15 @@ def run_python(file: str, folder: Path) -> str:
 
 
 @contextmanager
-def served(command: str, folder: Path = ROOT) -> Iterator[Serving]:
-    """Run the server of a ``graphrt serve`` command."""
+def served(command: str, folder: Path | None = None) -> Iterator[Serving]:
+    """Run the server of a ``graphrt serve`` command; without a folder, in an empty one."""
     words = shlex.split(command)
     assert words[:2] == ["graphrt", "serve"]
     words = ["auto" if word == GRPC_PORT else word for word in words[2:]]
-    with Serving(folder, *words, calculators=()) as server:
+    with (
+        TemporaryDirectory() as empty,
+        Serving(folder or Path(empty), *words, calculators=()) as server,
+    ):
         yield server.wait_until_serving()
 
 

@@ -86,9 +86,9 @@ def test_the_openai_client_streams_an_answer(server: Serving) -> None:
     assert "graph" in done.stdout
 
 
-def test_a_model_can_be_served_by_its_folder_and_talked_to() -> None:
+def test_a_model_can_be_served_by_its_folder_and_talked_to(tmp_path: Path) -> None:
     _, command, chat = commands(README, "--model_name")
-    assert run_shell(f"echo Hello | {chat}", ROOT).strip()
+    assert run_shell(f"echo Hello | {chat}", tmp_path).strip()
     with served(command) as server:
         status, models = server.get("/v3/models")
     assert status == 200
@@ -137,8 +137,8 @@ def _row(task: Task) -> str:
     return next(line for line in text_of(README).splitlines() if f"]({page}) |" in line)
 
 
-def test_a_configuration_can_be_checked() -> None:
+def test_a_configuration_can_be_checked(tmp_path: Path) -> None:
     (command,) = commands(README, "validate")
     expected = block(README, "console", "validate").split("\n", 1)[1]
-    assert run_shell(command, ROOT) == expected
+    assert run_shell(command, tmp_path) == expected
     assert shlex.split(command)[:2] == ["graphrt", "validate"]

@@ -66,11 +66,12 @@ def test_a_text_that_does_not_parse(place: Path) -> None:
 
 def test_all_files_are_checked_although_one_fails(place: Path) -> None:
     (place / "bad.pbtxt").write_text("node {")
-    done = graphrt(*VALIDATE, "none.pbtxt", "bad.pbtxt", "graph.pbtxt", ".", cwd=place)
-    assert (done.returncode, done.stdout) == (1, "graph.pbtxt: ok (1 node)\n")
+    (place / "empty").mkdir()
+    done = graphrt(*VALIDATE, "none.pbtxt", "bad.pbtxt", "graph.pbtxt", ".", "empty", cwd=place)
+    assert (done.returncode, done.stdout) == (1, "graph.pbtxt: ok (1 node)\n" * 2)
     assert "none.pbtxt: error: no such file" in done.stderr
     assert "bad.pbtxt:1:" in done.stderr
-    assert ".: error: this is a directory" in done.stderr
+    assert "empty/graph.pbtxt: error: no such file" in done.stderr
 
 
 def test_a_warning_does_not_fail(place: Path) -> None:
