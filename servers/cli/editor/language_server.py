@@ -6,15 +6,16 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import TextDocument
 
 from graph_runtime import GraphError, Registry
-from graph_runtime.language.statements import DraftText, Statement
+from graph_runtime.language.statements import Block, DraftText, Statement
 from graph_runtime.language.tag_map import is_stream_name
 from servers import version
 from servers.cli.editor.completion import (
@@ -149,6 +150,123 @@ def replacement(written: str, word: str) -> str:
     return f"{quote}{word}:{name}{quote}" if word.isupper() else f"{quote}{tag}:{word}{quote}"
 
 
+class Remedy(NamedTuple):
+    """A change that a finding proposes: ``text`` instead of what is between two offsets."""
+
+    title: str
+    start: int
+    end: int
+    text: str
+
+
+_ADDED: Final = re.compile(r"add `([^`\n]{1,40})`")
+_WRITTEN: Final = re.compile(r"write `([^`\n]{1,200})` here")
+_MISSING: Final = re.compile(r'(?:write|give it one:) ([a-z_]+: "[^"\n]{1,200}")')
+
+
+def remedies(draft: DraftText, start: int, end: int, finding: Finding) -> list[Remedy]:
+    """Return what can be changed to follow a finding, which is about the text between offsets."""
+    said = f"{finding.message}\n{finding.hint or ''}"
+    written = draft.text[start:end]
+    found: list[Remedy] = []
+    word = suggested(finding.message, finding.hint)
+    if word is not None:
+        text = replacement(written, word)
+        found.append(Remedy(f"Change to {text}", start, end, text))
+    if (added := _ADDED.search(said)) is not None:
+        at = len(draft.text.rstrip()) if end >= len(draft.text) else start
+        found.append(Remedy(f"Add {added[1]}", at, at, added[1]))
+    if (meant := _WRITTEN.search(said)) is not None:
+        found.append(Remedy(f"Change to {meant[1]}", start, end, meant[1]))
+    if "write it without quotes" in said and written[:1] in ("'", '"'):
+        found.append(Remedy("Remove the quotes", start, end, written[1:-1]))
+    if "put it in quotes" in said and written:
+        found.append(Remedy("Put it in quotes", start, end, f'"{written}"'))
+    block = draft.block_at(start) or next((b for b in draft.blocks if b.name_start == start), None)
+    if block is not None and block.path[:1] == ("node",):
+        outer = next(
+            each for each in draft.blocks if each.path == ("node",) and each.node == block.node
+        )
+        found += [_first_in(draft, outer, missing) for missing in _MISSING.findall(said)]
+    return found
+
+
+def _first_in(draft: DraftText, block: Block, line: str) -> Remedy:
+    """Return the remedy that puts a field at the beginning of a block."""
+    after = draft.text[block.start :]
+    if after.lstrip(" \t").startswith(("\n", "\r\n")):
+        indent = re.match(r"[ \t]*\r?\n(?:[ \t]*\r?\n)*([ \t]*)", after)
+        line = f"\n{indent[1] if indent is not None else '  '}{line}"
+    else:
+        line = f" {line}"
+    return Remedy(f"Add {line.strip()}", block.start, block.start, line)
+
+
+#: The values of a node by which an outline names it.
+_NODE_NAMES: Final = ("name", "calculator")
+
+
+def outline(document: TextDocument, draft: DraftText) -> list[types.DocumentSymbol]:
+    """Return the graph's ports, its nodes with their ports, and its other blocks."""
+    symbols: list[tuple[int, types.DocumentSymbol]] = [
+        (each.name_start, _port_symbol(document, each)) for each in draft.ports() if not each.path
+    ]
+    for block in draft.blocks:
+        if len(block.path) != 1:
+            continue
+        whole = range_of(document, block.name_start, min(block.end + 1, len(draft.text)))
+        name = range_of(document, block.name_start, block.name_start + len(block.path[0]))
+        values = {each.name: each.value for each in draft.in_block(block)}
+        title = next((values[key] for key in _NODE_NAMES if values.get(key)), block.path[0])
+        calculator = values.get("calculator", "")
+        symbols.append(
+            (
+                block.name_start,
+                types.DocumentSymbol(
+                    title,
+                    types.SymbolKind.Class if calculator else types.SymbolKind.Struct,
+                    whole,
+                    name,
+                    detail=calculator if calculator != title else None,
+                    children=[
+                        _port_symbol(document, each)
+                        for each in draft.in_block(block)
+                        if each.is_port
+                    ],
+                ),
+            )
+        )
+    return [symbol for _, symbol in sorted(symbols, key=lambda each: each[0])]
+
+
+def _port_symbol(document: TextDocument, port: Statement) -> types.DocumentSymbol:
+    whole = range_of(document, port.name_start, port.end)
+    value = range_of(document, port.start, port.end)
+    is_side = port.name.endswith("side_packet")
+    kind = types.SymbolKind.Constant if is_side else types.SymbolKind.Variable
+    return types.DocumentSymbol(port.value or port.name, kind, whole, value, detail=port.name)
+
+
+def folds(draft: DraftText) -> list[types.FoldingRange]:
+    """Return the blocks, and the comments, of more than one line; lines from 0."""
+    found = []
+    for block in draft.blocks:
+        first, last = draft.place(block.name_start)[0], draft.place(block.end)[0]
+        if last - 1 > first:  # the closing brace stays
+            found.append(
+                types.FoldingRange(first - 1, last - 2, kind=types.FoldingRangeKind.Region)
+            )
+    lines = draft.text.split("\n")
+    is_comment = [line.lstrip().startswith("#") for line in lines]
+    start = 0
+    for at, comments in enumerate([*is_comment, False]):
+        if not comments:
+            if at - start > 1:
+                found.append(types.FoldingRange(start, at - 1, kind=types.FoldingRangeKind.Comment))
+            start = at + 1
+    return found
+
+
 #: Seconds without a key stroke before a text is checked.
 PAUSE: Final = 0.15
 #: The request for a drawing: ``{"uri": ...}``.
@@ -231,7 +349,10 @@ def diagnostic_of(document: TextDocument, draft: DraftText, finding: Finding) ->
     end = start
     if finding.end_line is not None and finding.end_column is not None:
         end = draft.offset(finding.end_line, finding.end_column)
-    word = suggested(finding.message, finding.hint)
+    found = [
+        {"title": title, "range": _plain(range_of(document, begin, stop)), "text": text}
+        for title, begin, stop, text in remedies(draft, start, end, finding)
+    ]
     hint = "" if finding.hint is None else f"\n{finding.hint}"
     is_error = finding.severity == "error"
     return types.Diagnostic(
@@ -239,7 +360,7 @@ def diagnostic_of(document: TextDocument, draft: DraftText, finding: Finding) ->
         finding.message + hint,
         types.DiagnosticSeverity.Error if is_error else types.DiagnosticSeverity.Warning,
         source=_SOURCE,
-        data=None if word is None else {"replacement": replacement(draft.text[start:end], word)},
+        data={"remedies": found} if found else None,
     )
 
 
@@ -331,9 +452,16 @@ def make_server(registry: Registry) -> GraphLanguageServer:
         document, draft = server.draft(uri)
         use = use_at(draft, document.offset_at_position(params.position))
         if use is None:
-            return None
+            raise JsonRpcInvalidParams("no stream and no side packet is named here")
         if not is_stream_name(params.new_name):
-            raise ValueError("names of streams have small letters, digits and _, no digit first")
+            raise JsonRpcInvalidParams(
+                f'"{params.new_name}" cannot be a name: names of streams and side packets have '
+                "small letters, digits and _, no digit first"
+            )
+        taken = next((each for each in uses(draft) if each.name == params.new_name), None)
+        if taken is not None and params.new_name != use.name:
+            kind = "side packet" if taken.is_side else "stream"
+            raise JsonRpcInvalidParams(f'there is a {kind} "{params.new_name}" already')
         edits = [
             types.TextEdit(range_of(document, each.start, each.end), params.new_name)
             for each in uses_like(draft, use)
@@ -347,10 +475,19 @@ def make_server(registry: Registry) -> GraphLanguageServer:
     async def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
         uri = params.text_document.uri
         return [
-            _fix(uri, each, each.data["replacement"])
+            _fix(uri, each, remedy)
             for each in params.context.diagnostics
-            if isinstance(each.data, dict) and "replacement" in each.data
+            if isinstance(each.data, dict)
+            for remedy in each.data.get("remedies", ())
         ]
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    async def symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        return outline(*server.draft(params.text_document.uri))
+
+    @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
+    async def folding(params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        return folds(server.draft(params.text_document.uri)[1])
 
     @server.feature(DRAWING)
     async def drawing(params: Any) -> dict[str, str]:
@@ -389,10 +526,17 @@ def _subgraph_file(check: GraphCheck, name: str) -> list[types.Location]:
     return []
 
 
-def _fix(uri: str, diagnostic: types.Diagnostic, text: str) -> types.CodeAction:
-    edit = types.WorkspaceEdit(changes={uri: [types.TextEdit(diagnostic.range, text)]})
+def _plain(place: types.Range) -> list[int]:
+    """Return a range as an editor keeps it with a diagnostic."""
+    return [place.start.line, place.start.character, place.end.line, place.end.character]
+
+
+def _fix(uri: str, diagnostic: types.Diagnostic, remedy: dict[str, Any]) -> types.CodeAction:
+    line, character, last_line, last_character = remedy["range"]
+    place = types.Range(types.Position(line, character), types.Position(last_line, last_character))
+    edit = types.WorkspaceEdit(changes={uri: [types.TextEdit(place, remedy["text"])]})
     return types.CodeAction(
-        f"Change to {text}",
+        remedy["title"],
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[diagnostic],
         edit=edit,

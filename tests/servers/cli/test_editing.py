@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import calculators
-from graph_runtime import REGISTRY
+from graph_runtime import REGISTRY, Registry
 from graph_runtime.language.statements import DraftText
 from servers.cli.editor.completion import Catalog, complete, use_at, uses_like
-from servers.cli.editor.language_server import hover, replacement, suggested
+from servers.cli.editor.language_server import check_file, hover, remedies, replacement, suggested
 
 calculators.register_all(REGISTRY)
 CATALOG = Catalog(REGISTRY)
@@ -165,3 +165,34 @@ def test_what_is_meant_replaces_the_wrong_part_only(written: str, message: str, 
 
 def test_without_a_proposal_nothing_is_replaced() -> None:
     assert suggested("a port is missing", "add it") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "after"),
+    [
+        ('node { calculator: "PassThroughCalculator"', "Add }", "}"),
+        ('input_stream: "a"\nnode { name: in }', "Put it in quotes", '"in"'),
+        ('node { max_in_flight: "2" }', "Remove the quotes", "2"),
+        ('node { calculator: "PasThroughCalculator" }', "Change to", '"PassThroughCalculator"'),
+        (
+            'node {\n    calculator: "HttpLLMCalculator"\n}',
+            'Add input_stream: "LOOPBACK',
+            'node {\n    input_stream: "LOOPBACK:loopback"',
+        ),
+    ],
+)
+def test_a_finding_says_how_it_is_mended(text: str, title: str, after: str) -> None:
+    registry = Registry(REGISTRY)
+    draft = DraftText.read(text)
+    found = [
+        remedy
+        for finding in check_file("graph.pbtxt", text, registry)
+        for remedy in remedies(
+            draft,
+            draft.offset(finding.line or 1, finding.column or 1),
+            draft.offset(finding.end_line or finding.line or 1, finding.end_column or 1),
+            finding,
+        )
+    ]
+    (remedy,) = [each for each in found if each.title.startswith(title)]
+    assert after in text[: remedy.start] + remedy.text

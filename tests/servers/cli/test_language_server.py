@@ -17,6 +17,7 @@ from tests.support.patience import PATIENCE
 pytest.importorskip("pygls", reason="the extra graphrt[editor] is not installed")
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 GRAPH = """\
@@ -109,6 +110,7 @@ def test_an_editor_is_served(tmp_path: Path) -> None:
         await _completes(editor)
         await _finds_places(editor, tmp_path)
         await _renames(editor)
+        await _outlines(editor)
         await _draws(editor)
 
     edited(tmp_path, scenario)
@@ -184,10 +186,39 @@ async def _renames(editor: Editor) -> None:
     assert edit is not None
     assert edit.changes is not None
     assert [each.new_text for each in edit.changes[editor.uri]] == ["between", "between"]
-    with pytest.raises(Exception, match="small letters"):
-        await editor.text_document_rename_async(
-            types.RenameParams(editor.document, place(GRAPH, "middle"), "No Name")
-        )
+    for position, name, refusal in (
+        (place(GRAPH, "middle"), "No Name", "small letters"),
+        (place(GRAPH, "middle"), "out", 'there is a stream "out" already'),
+        (place(GRAPH, "calculator"), "between", "no stream and no side packet is named here"),
+    ):
+        with pytest.raises(JsonRpcException, match=refusal) as caught:
+            await editor.text_document_rename_async(
+                types.RenameParams(editor.document, position, name)
+            )
+        assert caught.value.code == types.ErrorCodes.InvalidParams
+
+
+async def _outlines(editor: Editor) -> None:
+    text = f'# one\n# two\n{GRAPH}node {{\n  name: "last"\n  calculator: "Own"\n}}\n'
+    editor.change(text)
+    symbols = await editor.text_document_document_symbol_async(
+        types.DocumentSymbolParams(editor.document)
+    )
+    assert symbols is not None
+    nodes = [each for each in symbols if isinstance(each, types.DocumentSymbol)]
+    assert [each.name for each in nodes] == ["in", "out", "PassThroughCalculator", "Own", "last"]
+    assert [port.name for port in nodes[3].children or ()] == ["IN:middle", "OUT:out"]
+    assert nodes[4].detail == "Own"
+    folds = await editor.text_document_folding_range_async(
+        types.FoldingRangeParams(editor.document)
+    )
+    assert folds is not None
+    lines = [(each.start_line, each.end_line, each.kind) for each in folds]
+    assert sorted(lines) == [
+        (0, 1, types.FoldingRangeKind.Comment),
+        (6, 8, types.FoldingRangeKind.Region),
+    ]
+    editor.change(GRAPH)
 
 
 async def _draws(editor: Editor) -> None:
