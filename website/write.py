@@ -32,3 +32,6 @@ def write_site(folder: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     shutil.copytree(Path(__file__).with_name("assets"), folder / "assets")
+    # The site and the server's page have one mark.
+    mark = Path(__file__).parents[1] / "page" / "src" / "look" / "favicon.svg"
+    shutil.copy(mark, folder / "assets" / "logo.svg")

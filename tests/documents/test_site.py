@@ -121,3 +121,20 @@ def test_drawings_take_the_place_of_mermaid_blocks(site: Path) -> None:
     assert len(drawings) > 5
     for drawing in drawings:
         assert (site / "language_graphs" / drawing).resolve().is_file()
+
+
+def test_the_site_has_the_mark_of_the_page_and_a_switch_of_themes(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    mark = (ROOT / "page/src/look/favicon.svg").read_text(encoding="utf-8")
+    assert (site / "assets/logo.svg").read_text(encoding="utf-8") == mark
+    assert re.search(r'<link rel="icon" href="[^"]*assets/logo.svg">', home)
+    assert re.search(r'<img src="[^"]*assets/logo.svg" alt="logo">', home)
+    for title in ("change to light", "change to dark", "change to that of the system"):
+        assert title in home
+
+
+def test_its_first_screen_has_a_command_and_a_picture(site: Path) -> None:
+    home = (site / "index.html").read_text(encoding="utf-8")
+    first = home[home.index("<h1") : home.index("<h2")]
+    assert "pip install graphrt" in re.sub(r"<[^>]+>", "", first)
+    assert "page_graph_dark.png" in first
