@@ -404,7 +404,10 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "guided grammars": ("text_generation", ("/v3/chat/completions",)),
     "templates": ("text_generation", ("/v3/chat/completions",)),
     "pictures in chats": ("text_generation", ("/v3/chat/completions",)),
-    "tokenize": ("text_generation", ("/v3/tokenize",)),
+    "tokenize": (
+        "text_generation",
+        ("/v3/tokenize", "/v3/detokenize", "/tokenize", "/detokenize"),
+    ),
     "count_tokens": ("text_generation", ("/v3/messages/count_tokens",)),
     "google": (
         "text_generation",
@@ -542,7 +545,7 @@ ROWS: Final = (
     Row("pictures in chats", "8 of sixteen of 1,750 x 1,750",
         all_at_once(lambda: [seeing(*[picture(1750)] * 16)] * 8), seeing(picture(64))),
     Row("tokenize", "4 of a million characters",
-        all_at_once(lambda: [post("/v3/tokenize", model="demo", text="ab " * 349_000)] * 4),
+        _tokens("demo"),
         _SMALL_TOKENS),
     Row("count_tokens", "4 of a million characters",
         all_at_once(lambda: [post(

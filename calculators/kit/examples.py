@@ -41,7 +41,10 @@ def example_model(name: str) -> Path | None:
     if root is None or not name.isidentifier():
         return None
     directory = root / "models" / name
-    has_model = (directory / "config.json").is_file() or (directory / "1").is_dir()
+    try:
+        has_model = (directory / "config.json").is_file() or (directory / "1").is_dir()
+    except OSError:  # the name is too long
+        return None
     return directory if has_model else None
 
 
@@ -51,7 +54,9 @@ def find_path(path: str, directory: Path) -> Path:
     If nothing is there, it may be an example: ``demo``, ``examples/graphs/guard``.
     """
     found = Path(directory, path).absolute()
-    return found if os.path.lexists(found) else example(path) or example_model(path) or found
+    if os.path.lexists(found):
+        return found
+    return example(path) or example_model(path) or found
 
 
 def example_name(path: str) -> str:
@@ -68,4 +73,4 @@ def example(path: str) -> Path | None:
     root = examples_directory() if first == "examples" and slash else None
     if root is None or ".." in Path(rest).parts:
         return None
-    return root / rest if (root / rest).exists() else None
+    return root / rest if os.path.lexists(root / rest) else None

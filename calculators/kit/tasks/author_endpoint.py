@@ -66,6 +66,8 @@ _SERVERS: Final = (
     *("/docs", "/docs/", "/page/", "/v2/", "/v1/live"),
     *("/v1/calculators", "/v1/calculators/", "/v1/config", "/v1/config/"),
     *("/v1/graphs/", "/v1/requests/", "/v1/scratch/"),
+    *("/api/version", "/api/tags", "/api/ps", "/api/show", "/api/pull", "/api/push", "/api/copy"),
+    *("/api/create", "/api/delete", "/api/blobs/", "/api/v0/models", "/api/v0/models/"),
     *(f"{prefix}/{name}{end}" for prefix in (*PREFIXES, "/v1beta")
       for name in ("models", "files", "batches") for end in ("", "/")),
 )  # fmt: skip

@@ -298,20 +298,20 @@ def test_a_wrong_yield_is_raised_at_its_line_and_closes_the_generator() -> None:
     closed: list[str] = []
 
     @endpoint("/t/wrong")
-    async def wrong() -> AsyncIterator[str]:
+    async def wrong_yields() -> AsyncIterator[str]:
         try:
             yield "a"
             yield None  # type: ignore[misc]
         finally:
             closed.append("closed")
 
-    mistake = mistake_in(wrong, "/t/wrong", method="GET")
+    mistake = mistake_in(wrong_yields, "/t/wrong", method="GET")
     frames = []
     trace = mistake.__traceback__
     while trace is not None:
         frames.append(trace.tb_frame.f_code.co_name)
         trace = trace.tb_next
-    assert "wrong" in frames
+    assert "wrong_yields" in frames
     assert closed == ["closed"]
 
 
