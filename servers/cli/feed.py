@@ -289,9 +289,7 @@ class FeedRunner:
         except GraphError as error:
             text = str(error)
             cause = self.blamed or line
-            raise FeedError(
-                f"{cause.place}: {cause.operation}: {text}", _hint(cause.operation, text)
-            ) from error
+            raise FeedError(f"{cause.place}: {cause.operation}: {text}") from error
         finally:
             self._current = None
 
@@ -334,11 +332,3 @@ class FeedRunner:
                 self.blamed = line
         if self._on_error is not None:
             self._on_error(error)
-
-
-def _hint(operation: Operation, text: str) -> str | None:
-    if isinstance(operation, AddPacket):
-        value = operation.packet.value
-        if type(value) is int and 'stores "int", but "float" was requested' in text:
-            return f"JSON's {value} is an int; write {value}.0 for a float"
-    return None
