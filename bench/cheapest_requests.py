@@ -452,6 +452,15 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "plain models": ("", ("/v2/models/flowers/infer",)),
     "files": ("", ("/v1/files", "/v1/files/file-none", "/v1/files/file-none/content")),
     "batches": ("", ("/v1/batches", "/v1/batches/batch_none", "/v1/batches/batch_none/cancel")),
+    "batches of messages": (
+        "",
+        (
+            "/v1/messages/batches",
+            "/v1/messages/batches/batch_none",
+            "/v1/messages/batches/batch_none/results",
+            "/v1/messages/batches/batch_none/cancel",
+        ),
+    ),
     "pages": ("", _PAGES),
     "followed": ("", ("/v1/live", "/v1/graphs/demo/follow")),
     "drafts": ("", ("/v1/scratch/check", "/v1/scratch/run")),
@@ -462,6 +471,7 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 
 
 _LONG: Final = {"max_tokens": 2000, "ignore_eos": True}
+_TWICE: Final = [{"custom_id": "a", "params": {}}] * 2
 _SMALL_CHAT: Final = chat(max_tokens=3)
 _SMALL_SOUND: Final = spoken(wav(tone(1.0)))
 _EMBED: Final = "/v3/embeddings"
@@ -660,6 +670,12 @@ ROWS: Final = (
                    completion_window="24h")] * 64,
             *[_get(PATHS["batches"][1][1]), post(PATHS["batches"][1][2])] * 32,
         ]), _get("/v1/batches")),
+    Row("batches of messages", "8 of 30,000 requests that are refused, 64 questions for none",
+        all_at_once(lambda: [
+            *[post("/v1/messages/batches", requests=_TWICE * 15_000)] * 8,
+            *[*map(_get, PATHS["batches of messages"][1][1:3]),
+              post(PATHS["batches of messages"][1][3])] * 21,
+        ]), _get("/v1/messages/batches")),
     Row("pages", "16 of each", all_at_once(lambda: list(map(_get, _PAGES * 16))), _SMALL_CHAT),
     Row("followed", "64 who watch, 64 who follow",
         all_at_once(lambda: [

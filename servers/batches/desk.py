@@ -279,15 +279,19 @@ class BatchDesk:
         input_file_id: str,
         metadata: dict[str, str] | None,
         output_seconds: int | None,
+        prefix: str = "batch_",
+        total: int = 0,
     ) -> Batch:
         """Make a batch and let the worker begin.
+
+        ``prefix``: of its id; ``total``: its requests, if they are counted already.
 
         Raises:
             NotStoredError: the client has no such file.
         """
         now = unix_seconds()
         batch = Batch(
-            id=new_id("batch_"),
+            id=new_id(prefix),
             owner=owner,
             endpoint=endpoint,
             input_file_id=input_file_id,
@@ -295,6 +299,7 @@ class BatchDesk:
             output_seconds=output_seconds,
             created_at=now,
             expires_at=now + WINDOW_SECONDS,
+            total=total,
         )
         made = await asyncio.to_thread(self.store.add_batch, batch)
         _log.info("%s was made: %s, input %s", made.id, endpoint, input_file_id)

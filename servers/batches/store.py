@@ -309,17 +309,60 @@ class BatchStore:
             raise NotStoredError("there is no such batch")
         return batch_of(row)
 
-    def batches(self, owner: str, *, after: str, limit: int) -> tuple[list[Batch], bool]:
+    def batches(
+        self,
+        owner: str,
+        *,
+        after: str,
+        limit: int,
+        endpoints: Sequence[str] = (),
+        ascending: bool = False,
+    ) -> tuple[list[Batch], bool]:
         """Return a page of a client's batches, the newest first, and True if there are more.
+
+        ``endpoints``: only the batches of these.
 
         Raises:
             NotStoredError: there is no batch ``after``.
         """
+        where = "owner = ?"
+        if endpoints:
+            where += f" and endpoint in ({', '.join('?' * len(endpoints))})"
         with self._reading() as connection:
             rows, has_more = _page(
-                connection, "batches", "*", "owner = ?", [owner], after, limit, ascending=False
+                *(connection, "batches", "*", where, [owner, *endpoints], after, limit),
+                ascending=ascending,
             )
         return [batch_of(row) for row in rows], has_more
+
+    def delete_batch(self, batch_id: str, owner: str) -> None:
+        """Delete a client's batch that is finished, with its files.
+
+        Raises:
+            NotStoredError: there is none.
+            NotNowError: it is not finished.
+        """
+        with self._transaction() as connection:
+            batch = _find_batch(connection, batch_id, owner)
+            if not batch.is_finished:
+                raise NotNowError("the batch is not finished: cancel it first")
+            files = [batch.output_file_id, batch.error_file_id]
+            others = connection.execute(
+                "select 1 from batches where input_file_id = ? and id <> ?",
+                (batch.input_file_id, batch_id),
+            ).fetchone()
+            if others is None:
+                files.append(batch.input_file_id)
+            connection.execute("delete from batches where number = ?", (batch.number,))
+            removed = [
+                row["id"]
+                for file_id in files
+                for row in connection.execute(
+                    "delete from files where id = ? and owner = ? returning id", (file_id, owner)
+                )
+            ]
+        for file_id in removed:
+            remove_content(self.path_of(file_id))
 
     def unfinished(self) -> list[Batch]:
         """Return all unfinished batches, the oldest first."""

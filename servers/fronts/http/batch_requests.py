@@ -32,6 +32,7 @@ from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
 from servers.fronts.http.exchange import Exchange, json_answer, owner_of, query_of
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
+from servers.fronts.http.message_batches import MessageBatches
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
 from servers.fronts.http.settings import HttpSettings
 
@@ -187,6 +188,7 @@ class BatchRequests:
         self._desk = desk
         self._settings = settings
         self._guard = guard
+        self._messages = MessageBatches(desk, settings)
         self._uploads = 0
 
     async def answer(self, exchange: Exchange, route: Route) -> web.StreamResponse:
@@ -233,6 +235,20 @@ class BatchRequests:
             case Endpoint.BATCH:
                 batch = await desk.ask(desk.store.batch, item, owner)
                 return _json(exchange, batch.to_object())
+            case Endpoint.MESSAGE_BATCHES if is_read:
+                return await self._messages.page(exchange, owner)
+            case Endpoint.MESSAGE_BATCHES:
+                return await self._messages.create(exchange, owner)
+            case Endpoint.MESSAGE_BATCH_RESULTS:
+                return await self._messages.results(exchange, owner, item)
+            case Endpoint.MESSAGE_BATCH if is_read:
+                return await self._messages.retrieve(exchange, owner, item)
+            case Endpoint.MESSAGE_BATCH:
+                self._guard.check_page(exchange.request.headers)
+                return await self._messages.delete(exchange, owner, item)
+            case Endpoint.MESSAGE_BATCH_CANCEL:
+                self._guard.check_page(exchange.request.headers)
+                return await self._messages.cancel(exchange, owner, item)
             case _:
                 self._guard.check_page(exchange.request.headers)
                 batch = await desk.ask(desk.store.cancel, item, owner, unix_seconds())

@@ -320,6 +320,9 @@ _NAMES = {
     Endpoint.FILE_CONTENT: "/v1/files/{id}/content",
     Endpoint.BATCH: "/v1/batches/{id}",
     Endpoint.BATCH_CANCEL: "/v1/batches/{id}/cancel",
+    Endpoint.MESSAGE_BATCH: "/v1/messages/batches/{id}",
+    Endpoint.MESSAGE_BATCH_CANCEL: "/v1/messages/batches/{id}/cancel",
+    Endpoint.MESSAGE_BATCH_RESULTS: "/v1/messages/batches/{id}/results",
 }
 _PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
 _LIVE = "/v1/live"

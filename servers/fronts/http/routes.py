@@ -71,6 +71,11 @@ class Endpoint(Enum):
     BATCHES = auto()
     BATCH = auto()
     BATCH_CANCEL = auto()
+    # The same batches in Anthropic's form:
+    MESSAGE_BATCHES = auto()
+    MESSAGE_BATCH = auto()
+    MESSAGE_BATCH_CANCEL = auto()
+    MESSAGE_BATCH_RESULTS = auto()
 
 
 #: Endpoints that run a model; requests to them have a time limit.
@@ -101,8 +106,17 @@ OF_PAGE = VIEWS | {Endpoint.PAGE}
 BATCHES_NOT_SERVED: Final = (
     "files and batches are not served here; the server's --batch_dir names a directory for them"
 )
+#: Endpoints of batches in Anthropic's form.
+OF_MESSAGE_BATCHES = frozenset(
+    {
+        Endpoint.MESSAGE_BATCHES,
+        Endpoint.MESSAGE_BATCH,
+        Endpoint.MESSAGE_BATCH_CANCEL,
+        Endpoint.MESSAGE_BATCH_RESULTS,
+    }
+)
 #: Endpoints of files and batches.
-OF_BATCHES = frozenset(
+OF_BATCHES = OF_MESSAGE_BATCHES | frozenset(
     {
         Endpoint.FILES,
         Endpoint.FILE,
@@ -340,6 +354,8 @@ def error_form(path: str) -> ErrorForm:
         return ErrorForm.GOOGLE
     if path.startswith("/api/") and not path.startswith(_LM_STUDIO_PREFIX):
         return ErrorForm.OLLAMA
+    if f"{without_prefix(path)}/".startswith("messages/batches/"):
+        return ErrorForm.ANTHROPIC
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
     if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):
@@ -396,7 +412,11 @@ def _repository_route(rest: str) -> Route | None:
 
 
 def _batch_route(path: str) -> Route | None:
-    """Parse ``files[/{id}[/content]]`` and ``batches[/{id}[/cancel]]`` below the prefixes."""
+    """Parse the paths of files and batches below the prefixes.
+
+    ``files[/{id}[/content]]``, ``batches[/{id}[/cancel]]``, and
+    ``messages/batches[/{id}[/cancel or /results]]``.
+    """
     match without_prefix(path).split("/"):
         case ["files"]:
             return Route(Endpoint.FILES, (*_GET, *POST))
@@ -410,6 +430,14 @@ def _batch_route(path: str) -> Route | None:
             return Route(Endpoint.BATCH, _GET, item=item)
         case ["batches", str(item), "cancel"] if item:
             return Route(Endpoint.BATCH_CANCEL, POST, item=item)
+        case ["messages", "batches"]:
+            return Route(Endpoint.MESSAGE_BATCHES, (*_GET, *POST))
+        case ["messages", "batches", str(item)] if item:
+            return Route(Endpoint.MESSAGE_BATCH, (*_GET, "DELETE"), item=item)
+        case ["messages", "batches", str(item), "cancel"] if item:
+            return Route(Endpoint.MESSAGE_BATCH_CANCEL, POST, item=item)
+        case ["messages", "batches", str(item), "results"] if item:
+            return Route(Endpoint.MESSAGE_BATCH_RESULTS, _GET, item=item)
     return None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from calculators.kit.requests.members import OTHERS_ARE_REFUSED
+from calculators.kit.requests.members import OTHERS_ARE_REFUSED, body_schema
 from calculators.kit.requests.schema import (
     Schema,
+    anything,
     array,
     const,
     flag,
@@ -31,11 +33,13 @@ from servers.batches.objects import (
     WINDOW,
     Status,
 )
+from servers.fronts.http.message_batches import CREATE_MEMBERS
 
 _TAG: Final = "Batches"
 _TIME: Final = nullable(integer("Unix time in seconds."))
 _ID: Final = nullable(string())
 _COUNT: Final = integer(minimum=0)
+_COUNTS: Final = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 def _list_of(name: str) -> Schema:
@@ -158,12 +162,51 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
         required=("id", "object", "endpoint", "input_file_id", "completion_window", "status"),
     ),
     "BatchList": _list_of("Batch"),
+    "MessageBatchCreation": body_schema(CREATE_MEMBERS),
+    "MessageBatchItem": record(
+        {
+            "custom_id": string("Of its own in the batch.", minLength=1, maxLength=256),
+            "params": anything("A request to `/messages`, without a stream."),
+        },
+        required=("custom_id", "params"),
+    ),
+    "MessageBatch": record(
+        {
+            "id": string(),
+            "type": const("message_batch"),
+            "processing_status": word(("in_progress", "canceling", "ended")),
+            "request_counts": record(
+                dict.fromkeys(_COUNTS, _COUNT),
+                "All are processing until then.",
+                required=_COUNTS,
+            ),
+            "created_at": string(),
+            "expires_at": string(),
+            "ended_at": _ID,
+            "cancel_initiated_at": _ID,
+            "archived_at": _ID,
+            "results_url": _ID,
+        },
+        required=("id", "type", "processing_status", "request_counts", "created_at", "expires_at"),
+    ),
+    "MessageBatchList": record(
+        {
+            "data": array(ref("MessageBatch")),
+            "has_more": flag(),
+            "first_id": _ID,
+            "last_id": _ID,
+        },
+        required=("data", "has_more", "first_id", "last_id"),
+    ),
+    "MessageBatchDeleted": record(
+        {"id": string(), "type": const("message_batch_deleted")}, required=("id", "type")
+    ),
 }
 
 
 def batch_operations() -> list[Operation]:
     """Return the operations of files and batches."""
-    return [*_of_files(), *_of_batches()]
+    return [*_of_files(), *_of_batches(), *_of_message_batches()]
 
 
 def _of_files() -> list[Operation]:
@@ -270,5 +313,74 @@ def _of_batches() -> list[Operation]:
             form=ErrorForm.OPENAI,
             errors=frozenset({404, 409}),
             answers={200: answer("The batch, being cancelled.", a_batch)},
+        ),
+    ]
+
+
+_operation: Final = partial(Operation, tag="Anthropic", form=ErrorForm.ANTHROPIC)
+
+
+def _of_message_batches() -> list[Operation]:
+    """Return the operations on batches in Anthropic's form."""
+    path = "/messages/batches"
+    a_batch = {JSON: media(ref("MessageBatch"))}
+    example = {
+        "custom_id": "one",
+        "params": {
+            "model": "demo",
+            "max_tokens": 20,
+            "messages": [{"role": "user", "content": "Hello"}],
+        },
+    }
+    return [
+        _operation(
+            method="post",
+            paths=prefixed(path),
+            id="createMessageBatch",
+            summary="Answer several requests later",
+            errors=frozenset({408, 413, 415, 507}),
+            body={JSON: media(ref("MessageBatchCreation"), one={"requests": [example]})},
+            answers={200: answer("The batch.", a_batch)},
+        ),
+        _operation(
+            method="get",
+            paths=prefixed(path),
+            id="listMessageBatches",
+            summary="List the client's batches of messages, the newest first",
+            errors=frozenset({404}),
+            parameters=("AfterId", "BeforeId", "MessageBatchLimit"),
+            answers={200: answer("A page of batches.", {JSON: media(ref("MessageBatchList"))})},
+        ),
+        _operation(
+            method="get",
+            paths=prefixed(f"{path}/{{batch_id}}"),
+            id="retrieveMessageBatch",
+            summary="Describe a batch",
+            errors=frozenset({404}),
+            answers={200: answer("The batch.", a_batch)},
+        ),
+        _operation(
+            method="delete",
+            paths=prefixed(f"{path}/{{batch_id}}"),
+            id="deleteMessageBatch",
+            summary="Delete a batch that has ended, with its results",
+            errors=frozenset({404, 409}),
+            answers={200: answer("It is deleted.", {JSON: media(ref("MessageBatchDeleted"))})},
+        ),
+        _operation(
+            method="post",
+            paths=prefixed(f"{path}/{{batch_id}}/cancel"),
+            id="cancelMessageBatch",
+            summary="Cancel a batch",
+            errors=frozenset({404, 409}),
+            answers={200: answer("The batch, being cancelled.", a_batch)},
+        ),
+        _operation(
+            method="get",
+            paths=prefixed(f"{path}/{{batch_id}}/results"),
+            id="retrieveMessageBatchResults",
+            summary="The results of a batch that has ended, a line each",
+            errors=frozenset({404, 409}),
+            answers={200: answer("The results.", {"application/x-jsonl": media({})})},
         ),
     ]

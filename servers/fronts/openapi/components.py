@@ -252,6 +252,11 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "FileLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=10_000)),
     "BatchLimit": _query("limit", "The objects of a page.", integer(minimum=1, maximum=100)),
+    "AfterId": _query("after_id", "The id after which the page begins.", string()),
+    "BeforeId": _query("before_id", "The id before which the page ends.", string()),
+    "MessageBatchLimit": _query(
+        "limit", "The objects of a page.", integer(minimum=1, maximum=1000)
+    ),
     "Order": _query(
         "order", "By the time of creation; desc by default.", string(enum=["asc", "desc"])
     ),
@@ -298,6 +303,7 @@ OF_THE_PAGE: Final = frozenset(
 #: Parameters of operations that exist only if files and batches are served.
 OF_BATCHES: Final = frozenset(
     {"file_id", "batch_id", "After", "FileLimit", "BatchLimit", "Order", "Purpose"}
+    | {"AfterId", "BeforeId", "MessageBatchLimit"}
 )
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {
