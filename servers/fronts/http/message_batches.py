@@ -231,33 +231,33 @@ def _pieces(desk: BatchDesk, files: Sequence[StoredFile]) -> Iterator[bytes]:
                 yield b"".join(piece)
 
 
-class _Response(Struct):
+class _LineAnswer(Struct):
     status_code: int
     body: Raw
 
 
-class _Error(Struct):
+class _LineFailure(Struct):
     code: str
     message: str
 
 
-class _Line(Struct):
+class _ResultLine(Struct):
     custom_id: str | None = None
-    response: _Response | None = None
-    error: _Error | None = None
+    response: _LineAnswer | None = None
+    error: _LineFailure | None = None
 
 
-class _Message(Struct):
+class _ErrorText(Struct):
     message: str
 
 
-class _ErrorBody(Struct):
-    error: _Message
+class _ErrorOfLine(Struct):
+    error: _ErrorText
     type: str = ""
 
 
-_read_line: Final = msgspec.json.Decoder(_Line).decode
-_read_error: Final = msgspec.json.Decoder(_ErrorBody).decode
+_read_line: Final = msgspec.json.Decoder(_ResultLine).decode
+_read_error: Final = msgspec.json.Decoder(_ErrorOfLine).decode
 _NOT_RUN: Final = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 
 
@@ -270,7 +270,7 @@ def result_line(line: bytes) -> bytes:
     elif read.response is not None:
         result = {"type": "errored", "error": _anthropic_error(read.response)}
     else:
-        error = read.error or _Error("", "the request was not answered")
+        error = read.error or _LineFailure("", "the request was not answered")
         kind = _NOT_RUN.get(error.code)
         if kind is None:
             result = {"type": "errored", "error": _error("api_error", error.message)}
@@ -279,7 +279,7 @@ def result_line(line: bytes) -> bytes:
     return msgspec.json.encode({"custom_id": read.custom_id, "result": result}) + b"\n"
 
 
-def _anthropic_error(response: _Response) -> object:
+def _anthropic_error(response: _LineAnswer) -> object:
     """Return an error in Anthropic's form; lines that were not asked have OpenAI's."""
     try:
         body = _read_error(response.body)
