@@ -452,6 +452,7 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "plain models": ("", ("/v2/models/flowers/infer",)),
     "files": ("", ("/v1/files", "/v1/files/file-none", "/v1/files/file-none/content")),
     "batches": ("", ("/v1/batches", "/v1/batches/batch_none", "/v1/batches/batch_none/cancel")),
+    "cohere": ("text_generation", ("/v2/chat",)),
     "batches of messages": (
         "",
         (
@@ -532,6 +533,10 @@ ROWS: Final = (
         all_at_once(lambda: [google("generateContent", _SAID * 30_000)] * 8
             + [google("streamGenerateContent", _SAID, 2000)] * 64),
         google("generateContent", _SAID, 3)),
+    Row("cohere", "8 of 30,000 messages, 64 of 2,000 tokens with 1,000 documents",
+        all_at_once(lambda: [post("/v2/chat", model="demo", messages=_HELLO * 30_000)] * 8
+            + [post("/v2/chat", model="demo", messages=_HELLO, documents=["ab"] * 1000)] * 64),
+        post("/v2/chat", model="demo", messages=_HELLO, max_tokens=3)),
     Row("counts of google", "4 of 349,000 words",
         all_at_once(lambda: [google("countTokens", [{"parts": [{"text": "ab " * 349_000}]}])] * 4),
         _SMALL_CHAT),

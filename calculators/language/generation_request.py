@@ -290,6 +290,7 @@ class Api(StrEnum):
     RESPONSES = "responses"
     MESSAGES = "messages"
     GENERATE_CONTENT = "generateContent"
+    COHERE_CHAT = "v2/chat"
     LLAMA_CPP_COMPLETION = "completion"
     INFILL = "infill"
     OLLAMA_CHAT = "api/chat"

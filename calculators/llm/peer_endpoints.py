@@ -218,7 +218,46 @@ APPLY_TEMPLATE: Final = LlmEndpoint(
     about="The prompt.",
 )
 
+
+@cache
+def _cohere_chat() -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.cohere.chat_request import (
+        COHERE_CHAT_MEMBERS,
+        parse_cohere_chat_request,
+    )
+
+    return Generating(
+        members=COHERE_CHAT_MEMBERS, parse=parse_cohere_chat_request, api=Api.COHERE_CHAT
+    )
+
+
+def _cohere_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.api.cohere.chat_request import COHERE_SCHEMAS
+
+    return COHERE_SCHEMAS
+
+
+COHERE_CHAT: Final = LlmEndpoint(
+    path="/v2/chat",
+    prefixes=("",),
+    streams=True,
+    events_of=partial(events_of, path="/v2/chat"),
+    error_form=ErrorForm.COHERE,
+    operation="chat",
+    handling=_cohere_chat,
+    schemas=_cohere_schemas,
+    id="cohereChat",
+    summary="Answer a conversation",
+    request="CohereChatRequest",
+    response="CohereChatAnswer",
+    event="CohereChatEvent",
+    tag="Cohere",
+    examples={"a_question": {"messages": [{"role": "user", "content": "Hello"}]}},
+)
+
 PEERS: Final = (
+    COHERE_CHAT,
     *(LLAMA_CPP_COMPLETION, INFILL, APPLY_TEMPLATE, PROPS, SLOTS),
     *(TOKENIZER_INFO, LOAD),
     *(TGI_GENERATE, TGI_STREAM, TGI_COMPATIBLE, TGI_INFO),

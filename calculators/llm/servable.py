@@ -64,6 +64,7 @@ _PROMPT_FIELDS: Final = {
     Api.RESPONSES: "input",
     Api.MESSAGES: "messages",
     Api.GENERATE_CONTENT: "contents",
+    Api.COHERE_CHAT: "messages",
     Api.LLAMA_CPP_COMPLETION: "prompt",
     Api.INFILL: "input_prefix",
     Api.OLLAMA_CHAT: "messages",

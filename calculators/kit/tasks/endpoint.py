@@ -28,6 +28,7 @@ class ErrorForm(Enum):
     KSERVE = auto()
     ANTHROPIC = auto()
     GOOGLE = auto()
+    COHERE = auto()
     LLAMA_CPP = auto()
     OLLAMA = auto()
     #: Of text-generation-inference and text-embeddings-inference.

@@ -52,6 +52,11 @@ def quote(text: str) -> str:
     return _UNSAFE.sub(_escape, quoted)
 
 
+def value_json(value: object) -> str:
+    """Return the JSON of a value of any JSON type, with texts as `quote` writes them."""
+    return _UNSAFE.sub(_escape, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"

@@ -23,6 +23,7 @@ from calculators.language.generation_request import (
     frozen,
 )
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
+from calculators.llm.api.cohere.chat_request import CohereChatRequest
 from calculators.llm.api.google.generate_content_request import GenerateContentRequest
 from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
 from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS
@@ -61,6 +62,7 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.RESPONSES: RESPONSES_MEMBERS,
     Api.MESSAGES: MESSAGES_MEMBERS,
     Api.GENERATE_CONTENT: CHAT_MEMBERS,
+    Api.COHERE_CHAT: {**CHAT_MEMBERS, "stop_sequences": stop_member("stop_sequences")},
     Api.LLAMA_CPP_COMPLETION: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
     Api.INFILL: {**COMPLETION_MEMBERS, **LINE_MEMBERS},
     Api.OLLAMA_CHAT: OLLAMA_CHAT_MEMBERS,
@@ -83,6 +85,7 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     Api.RESPONSES: "resp_",
     Api.MESSAGES: "msg_",
     Api.GENERATE_CONTENT: "",
+    Api.COHERE_CHAT: "chat_",
     Api.LLAMA_CPP_COMPLETION: "cmpl-",
     Api.INFILL: "cmpl-",
     # Ollama's answers have no id: only logs and nodes see it.
@@ -202,6 +205,8 @@ def neutral_request(
                 "template": checked.template,
                 "parallel_tool_calls": checked.parallel_tool_calls,
             }
+    if isinstance(checked, CohereChatRequest):
+        written["sources"] = checked.documents
     if isinstance(checked, GenerateContentRequest):
         written["echo"] = {"array": checked.is_array}
     if isinstance(checked, ResponsesRequest):

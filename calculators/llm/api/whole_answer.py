@@ -18,6 +18,7 @@ from calculators.language.generation_request import TEXT_APIS, Api, GenerationRe
 from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
 from calculators.llm.api.anthropic.messages_writer import messages_writer
+from calculators.llm.api.cohere.chat_writer import CohereChatWriter
 from calculators.llm.api.google.generate_content_writer import GenerateContentWriter
 from calculators.llm.api.llama_cpp.completion_writer import LlamaCppWriter
 from calculators.llm.api.neutral_request import new_answer_id
@@ -40,6 +41,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return messages_writer(begun)
         case Api.GENERATE_CONTENT:
             return GenerateContentWriter(begun)
+        case Api.COHERE_CHAT:
+            return CohereChatWriter(begun)
         case Api.LLAMA_CPP_COMPLETION | Api.INFILL:
             return LlamaCppWriter(begun)
         case Api.OLLAMA_CHAT | Api.OLLAMA_GENERATE:
@@ -57,7 +60,7 @@ _STOP_REASONS: Final = {
 
 
 #: The APIs whose streams just end.
-_WITHOUT_DONE: Final = (Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI)
+_WITHOUT_DONE: Final = (Api.COHERE_CHAT, Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI)
 
 
 def events_of_answer(api: Api, asked: Mapping[str, Any], answer: str) -> str:

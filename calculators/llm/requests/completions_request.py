@@ -192,7 +192,7 @@ def parse_chat_request(
             tools = read_client_tools(body, limits, takes_servers=False, longest_name=CHAT_NAME)
             custom = tuple(each for each in body.get("tools") or () if each.get("type") == "custom")
     messages = _read_messages(body.get("messages"), limits)
-    media = _media_of(messages, limits)
+    media = media_of(messages, limits)
     is_excluded = "reasoning" in body and fields.boolean(
         body["reasoning"], "exclude", "reasoning.exclude"
     )
@@ -234,7 +234,7 @@ def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]
     return normalise_messages(value)
 
 
-def _media_of(messages: list[dict[str, Any]], limits: RequestLimits) -> MediaCheck:
+def media_of(messages: list[dict[str, Any]], limits: RequestLimits) -> MediaCheck:
     """Return the media of messages that have been checked; refuse what the model cannot read."""
     media = MediaCheck(limits)
     for i, message in enumerate(messages):

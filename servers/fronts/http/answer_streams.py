@@ -259,6 +259,7 @@ _FIELDS = {
 #: The forms of APIs whose streams have no last event of their own.
 _JUST_END: Final = frozenset(
     {ErrorForm.KSERVE, ErrorForm.GOOGLE, ErrorForm.LLAMA_CPP, ErrorForm.HUGGING_FACE}
+    | {ErrorForm.COHERE}
 )
 
 

@@ -111,6 +111,8 @@ class HttpError(Exception):
                 return self.anthropic_body(request_id)
             case ErrorForm.GOOGLE:
                 return self.google_body()
+            case ErrorForm.COHERE:
+                return json.dumps({"id": request_id, "message": self.message}).encode()
             case ErrorForm.LLAMA_CPP:
                 return self.llama_cpp_body()
             case ErrorForm.HUGGING_FACE:

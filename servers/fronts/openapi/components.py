@@ -37,6 +37,7 @@ _NAMES: Final = {
     ErrorForm.KSERVE: "KServeError",
     ErrorForm.ANTHROPIC: "AnthropicError",
     ErrorForm.GOOGLE: "GoogleError",
+    ErrorForm.COHERE: "CohereError",
     ErrorForm.LLAMA_CPP: "LlamaCppError",
     ErrorForm.OLLAMA: "OllamaError",
     ErrorForm.HUGGING_FACE: "HuggingFaceError",
@@ -102,6 +103,10 @@ ERROR_SCHEMAS: Final[dict[str, Schema]] = {
             )
         },
         required=("error",),
+    ),
+    "CohereError": record(
+        {"id": string(), "message": string("The error, and what would be right.")},
+        required=("id", "message"),
     ),
     "GoogleError": record(
         {

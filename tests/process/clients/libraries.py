@@ -24,7 +24,7 @@ LIBRARIES: Final = (
         *("with_ollama", "with_langchain_ollama"),
     ),
     ("with_litellm", "tools_with_litellm"),
-    ("with_google", "with_outlines"),
+    ("with_google", "with_outlines", "with_cohere"),
 )
 
 #: Variables that keep libraries from sending telemetry or fetching prices.

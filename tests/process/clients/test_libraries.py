@@ -479,6 +479,25 @@ def test_google_gets_text_and_calls_functions(
         }
 
 
+def test_cohere_gets_text_and_calls_tools(ask: Ask, answer: dict[str, Any]) -> None:
+    text, usage = answer["choices"][0]["message"]["content"], answer["usage"]
+    for facts in ask("with_cohere"):
+        assert facts == {
+            "text": text,
+            "finish": "COMPLETE",
+            "usage": [usage["prompt_tokens"], usage["completion_tokens"]],
+            "stream": text,
+            "first_and_last": ["message-start", "message-end"],
+            "stream_finish": "COMPLETE",
+            "call": CALL,
+            "call_finish": "TOOL_CALL",
+            "forced": [TOOL, {"city": "Paris"}],
+            "person": PERSON,
+            "with_documents": True,
+            "errors": [[400, ["id", "message"]], [404, ["id", "message"]]],
+        }
+
+
 def test_outlines_gives_forms_by_the_members_of_sglang(ask: Ask) -> None:
     _skip_without("outlines")
     for facts in ask("with_outlines"):

@@ -1,0 +1,1 @@
+"""Cohere's API of chats: its requests and answers."""
