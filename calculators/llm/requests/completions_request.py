@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -234,7 +234,7 @@ def _read_messages(value: object, limits: RequestLimits) -> list[dict[str, Any]]
     return normalise_messages(value)
 
 
-def media_of(messages: list[dict[str, Any]], limits: RequestLimits) -> MediaCheck:
+def media_of(messages: Sequence[Message], limits: RequestLimits) -> MediaCheck:
     """Return the media of messages that have been checked; refuse what the model cannot read."""
     media = MediaCheck(limits)
     for i, message in enumerate(messages):

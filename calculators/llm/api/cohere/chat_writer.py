@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.delta import (
@@ -42,12 +42,23 @@ _BEFORE: Final = re.compile(r"(?:[.!?]\s|\n|\])")
 _MEMBERS: Final = {BlockKind.REASONING: "thinking"}
 
 
+class Citation(TypedDict):
+    """A citation as answers have it; ``start`` and ``end`` are characters of its text."""
+
+    start: int
+    end: int
+    text: str
+    sources: list[dict[str, Any]]
+    content_index: int
+    type: str
+
+
 def citations(
     text: str, documents: Sequence[Source], start: int = 0, index: int = 0
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[list[Citation], int]:
     """Return the citations of the marks from a character on, and where the next may begin."""
     by_mark = {each.mark: each for each in documents}
-    found: list[dict[str, Any]] = []
+    found: list[Citation] = []
     for match in _MARK.finditer(text, start):
         start = match.end()
         marks = [int(mark) for mark in match[1].split(",")]
@@ -110,7 +121,7 @@ class CohereChatWriter:
         choice = choices[0]
         content: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
-        cited: list[dict[str, Any]] = []
+        cited: list[Citation] = []
         for block in blocks_of(choice):
             if block.kind is BlockKind.CALL:
                 calls.append(_call(block, block.text))
