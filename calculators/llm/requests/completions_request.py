@@ -28,6 +28,7 @@ from calculators.language.generation_request import (
     NO_ARGUMENTS,
     NO_TOOLS,
     Infill,
+    Message,
     TemplateArguments,
     Tools,
     ToolServer,
