@@ -4,122 +4,118 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.kit.requests import schema
 from calculators.kit.requests.members import body_schema
-from calculators.kit.requests.schema import (
-    Schema,
-    anything,
-    array,
-    const,
-    flag,
-    integer,
-    number,
-    one_of,
-    record,
-    ref,
-    request,
-    string,
-    word,
-)
 from calculators.llm.api.google.generate_content_request import CONFIG_MEMBERS, THINKING_MEMBERS
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
 _PLAIN: Final = "Names may be written as in protobuf too, `inline_data`."
-_NAME: Final = string(pattern=f"^{name_pattern(LONGEST_NAME)}$")
+_NAME: Final = schema.string(pattern=f"^{name_pattern(LONGEST_NAME)}$")
 
-GOOGLE_SCHEMAS: Final[dict[str, Schema]] = {
-    "Content": request(
-        {"role": word(("user", "model", "function", "tool")), "parts": array(ref("Part"))}
-    ),
-    "Part": request(
+GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "Content": schema.request(
         {
-            "text": string(),
-            "thought": flag("The text is the model's reasoning."),
+            "role": schema.word(("user", "model", "function", "tool")),
+            "parts": schema.array(schema.ref("Part")),
+        }
+    ),
+    "Part": schema.request(
+        {
+            "text": schema.string(),
+            "thought": schema.flag("The text is the model's reasoning."),
             "thoughtSignature": {},
-            "inlineData": ref("Blob"),
-            "fileData": ref("FileData"),
-            "functionCall": ref("GoogleFunctionCall"),
-            "functionResponse": ref("GoogleFunctionResponse"),
+            "inlineData": schema.ref("Blob"),
+            "fileData": schema.ref("FileData"),
+            "functionCall": schema.ref("GoogleFunctionCall"),
+            "functionResponse": schema.ref("GoogleFunctionResponse"),
         },
         f"One of its members. {_PLAIN} Other parts are left out with a warning.",
     ),
-    "Blob": request(
+    "Blob": schema.request(
         {
-            "mimeType": string("Of an image, a sound, a text or a PDF."),
-            "data": string("The file in Base64."),
-            "displayName": string(),
+            "mimeType": schema.string("Of an image, a sound, a text or a PDF."),
+            "data": schema.string("The file in Base64."),
+            "displayName": schema.string(),
         },
         required=("mimeType", "data"),
     ),
-    "FileData": request(
+    "FileData": schema.request(
         {
-            "mimeType": string(),
-            "fileUri": string("Of a host in `--allowed_media_domains`."),
-            "displayName": string(),
+            "mimeType": schema.string(),
+            "fileUri": schema.string("Of a host in `--allowed_media_domains`."),
+            "displayName": schema.string(),
         },
         required=("fileUri",),
     ),
-    "GoogleFunctionCall": request(
-        {"id": string(), "name": string(), "args": anything()}, required=("name",)
+    "GoogleFunctionCall": schema.request(
+        {"id": schema.string(), "name": schema.string(), "args": schema.anything()},
+        required=("name",),
     ),
-    "GoogleFunctionResponse": request(
+    "GoogleFunctionResponse": schema.request(
         {
-            "id": string("Of the call; without it the first one of the name that has no result."),
-            "name": string(),
-            "response": anything("`output` and `error` alone are shown to the model as texts."),
-            "parts": array(ref("Part")),
+            "id": schema.string(
+                "Of the call; without it the first one of the name that has no result."
+            ),
+            "name": schema.string(),
+            "response": schema.anything(
+                "`output` and `error` alone are shown to the model as texts."
+            ),
+            "parts": schema.array(schema.ref("Part")),
         },
         required=("name",),
     ),
-    "GoogleTool": request(
-        {"functionDeclarations": array(ref("FunctionDeclaration"))},
+    "GoogleTool": schema.request(
+        {"functionDeclarations": schema.array(schema.ref("FunctionDeclaration"))},
         "Tools that run at Google are left out with a warning.",
     ),
-    "FunctionDeclaration": request(
+    "FunctionDeclaration": schema.request(
         {
             "name": _NAME,
-            "description": string(),
-            "parameters": anything("A `Schema` of Google's."),
-            "parametersJsonSchema": anything("A JSON schema; it wins."),
+            "description": schema.string(),
+            "parameters": schema.anything("A `Schema` of Google's."),
+            "parametersJsonSchema": schema.anything("A JSON schema; it wins."),
         },
         required=("name",),
     ),
-    "GoogleToolConfig": request(
+    "GoogleToolConfig": schema.request(
         {
-            "functionCallingConfig": request(
+            "functionCallingConfig": schema.request(
                 {
-                    "mode": word(("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")),
-                    "allowedFunctionNames": array(string()),
+                    "mode": schema.word(("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")),
+                    "allowedFunctionNames": schema.array(schema.string()),
                 }
             )
         }
     ),
     "GenerationConfig": body_schema(CONFIG_MEMBERS),
     "ThinkingConfig": body_schema(THINKING_MEMBERS),
-    "GenerateContentResponse": record(
+    "GenerateContentResponse": schema.record(
         {
-            "candidates": array(ref("Candidate")),
-            "usageMetadata": ref("UsageMetadata"),
-            "modelVersion": string("The name of the model."),
-            "responseId": string(),
+            "candidates": schema.array(schema.ref("Candidate")),
+            "usageMetadata": schema.ref("UsageMetadata"),
+            "modelVersion": schema.string("The name of the model."),
+            "responseId": schema.string(),
         },
         "In a stream `usageMetadata` is in the last one.",
         required=("candidates", "modelVersion", "responseId"),
     ),
-    "Candidate": record(
+    "Candidate": schema.record(
         {
-            "content": record(
-                {"role": const("model"), "parts": array(ref("AnswerPart"))},
+            "content": schema.record(
+                {"role": schema.const("model"), "parts": schema.array(schema.ref("AnswerPart"))},
                 required=("role", "parts"),
             ),
-            "finishReason": word(("STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL")),
-            "finishMessage": string(),
-            "index": integer(minimum=0),
-            "avgLogprobs": number(),
-            "logprobsResult": record(
+            "finishReason": schema.word(
+                ("STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL")
+            ),
+            "finishMessage": schema.string(),
+            "index": schema.integer(minimum=0),
+            "avgLogprobs": schema.number(),
+            "logprobsResult": schema.record(
                 {
-                    "chosenCandidates": array(
-                        record(
-                            {"token": string(), "logProbability": number()},
+                    "chosenCandidates": schema.array(
+                        schema.record(
+                            {"token": schema.string(), "logProbability": schema.number()},
                             required=("token", "logProbability"),
                         )
                     )
@@ -129,33 +125,39 @@ GOOGLE_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("content", "index"),
     ),
-    "AnswerPart": one_of(
-        record(
-            {"text": string(), "thought": flag(), "thoughtSignature": string()},
+    "AnswerPart": schema.one_of(
+        schema.record(
+            {
+                "text": schema.string(),
+                "thought": schema.flag(),
+                "thoughtSignature": schema.string(),
+            },
             required=("text",),
         ),
-        record(
+        schema.record(
             {
-                "functionCall": record(
-                    {"id": string(), "name": string(), "args": anything()},
+                "functionCall": schema.record(
+                    {"id": schema.string(), "name": schema.string(), "args": schema.anything()},
                     required=("id", "name", "args"),
                 ),
-                "thoughtSignature": string(),
+                "thoughtSignature": schema.string(),
             },
             required=("functionCall",),
         ),
     ),
-    "UsageMetadata": record(
+    "UsageMetadata": schema.record(
         {
-            "promptTokenCount": integer(minimum=0),
-            "cachedContentTokenCount": integer(minimum=0),
-            "candidatesTokenCount": integer(minimum=0),
-            "thoughtsTokenCount": integer(minimum=0),
-            "totalTokenCount": integer(minimum=0),
+            "promptTokenCount": schema.integer(minimum=0),
+            "cachedContentTokenCount": schema.integer(minimum=0),
+            "candidatesTokenCount": schema.integer(minimum=0),
+            "thoughtsTokenCount": schema.integer(minimum=0),
+            "totalTokenCount": schema.integer(minimum=0),
         },
         required=("promptTokenCount", "candidatesTokenCount", "totalTokenCount"),
     ),
 }
-COUNT_SCHEMAS: Final[dict[str, Schema]] = {
-    "CountTokensResponse": record({"totalTokens": integer(minimum=0)}, required=("totalTokens",))
+COUNT_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "CountTokensResponse": schema.record(
+        {"totalTokens": schema.integer(minimum=0)}, required=("totalTokens",)
+    )
 }

@@ -5,29 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.kit.requests import fields
+from calculators.kit.requests import fields, members, schema
 from calculators.kit.requests.google_json import camel_case, read_object
-from calculators.kit.requests.members import (
-    STRING,
-    Members,
-    Object,
-    Value,
-    honoured,
-    ignored,
-    read_members,
-    table,
-)
-from calculators.kit.requests.schema import (
-    Schema,
-    array,
-    integer,
-    number,
-    one_of,
-    record,
-    ref,
-    string,
-)
-from calculators.kit.requests.schema import request as object_of
 from calculators.text.embeddings.request import (
     DIMENSIONS,
     EmbeddingsRequest,
@@ -46,41 +25,62 @@ _USES: Final = {
     "CODE_RETRIEVAL_QUERY": "query",
     "TASK_TYPE_UNSPECIFIED": "",
 }
-_OF_TEXT: Final[Members] = table(
-    honoured("content", Value(one_of(ref("TextContent"), string())), is_required=True),
-    honoured("taskType", STRING, "The use of the text: the model's prompt for it is put first."),
-    honoured("outputDimensionality", DIMENSIONS, "The first numbers of the embedding."),
-    honoured("model", STRING, "The path names the model."),
-    ignored("changes nothing: models here take a text alone", "title autoTruncate mimeType"),
+_OF_TEXT: Final[members.Members] = members.table(
+    members.honoured(
+        "content",
+        members.Value(schema.one_of(schema.ref("TextContent"), schema.string())),
+        is_required=True,
+    ),
+    members.honoured(
+        "taskType", members.STRING, "The use of the text: the model's prompt for it is put first."
+    ),
+    members.honoured("outputDimensionality", DIMENSIONS, "The first numbers of the embedding."),
+    members.honoured("model", members.STRING, "The path names the model."),
+    members.ignored(
+        "changes nothing: models here take a text alone", "title autoTruncate mimeType"
+    ),
 )
-EMBED_CONTENT_MEMBERS: Final[Members] = table(
-    _OF_TEXT, honoured("embedContentConfig", Object()), honoured("timeout", Value())
+EMBED_CONTENT_MEMBERS: Final[members.Members] = members.table(
+    _OF_TEXT,
+    members.honoured("embedContentConfig", members.Object()),
+    members.honoured("timeout", members.Value()),
 )
-BATCH_MEMBERS: Final[Members] = table(
-    honoured(
+BATCH_MEMBERS: Final[members.Members] = members.table(
+    members.honoured(
         "requests",
-        Value(array(ref("EmbedContentRequest"), minItems=1, maxItems=MAX_TEXTS)),
+        members.Value(
+            schema.array(schema.ref("EmbedContentRequest"), minItems=1, maxItems=MAX_TEXTS)
+        ),
         "All of one task type and dimensionality.",
         is_required=True,
     ),
-    honoured("model", STRING, "The path names the model."),
-    honoured("timeout", Value()),
+    members.honoured("model", members.STRING, "The path names the model."),
+    members.honoured("timeout", members.Value()),
 )
-GOOGLE_SCHEMAS: Final[dict[str, Schema]] = {
-    "TextContent": object_of(
-        {"role": string(), "parts": array(object_of({"text": string()}))}, "Parts of text."
+GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "TextContent": schema.request(
+        {"role": schema.string(), "parts": schema.array(schema.request({"text": schema.string()}))},
+        "Parts of text.",
     ),
-    "ContentEmbedding": record({"values": array(number())}, required=("values",)),
-    "EmbedContentResponse": record(
-        {"embedding": ref("ContentEmbedding"), "usageMetadata": ref("EmbedUsage")},
+    "ContentEmbedding": schema.record(
+        {"values": schema.array(schema.number())}, required=("values",)
+    ),
+    "EmbedContentResponse": schema.record(
+        {"embedding": schema.ref("ContentEmbedding"), "usageMetadata": schema.ref("EmbedUsage")},
         required=("embedding",),
     ),
-    "BatchEmbedContentsResponse": record(
-        {"embeddings": array(ref("ContentEmbedding")), "usageMetadata": ref("EmbedUsage")},
+    "BatchEmbedContentsResponse": schema.record(
+        {
+            "embeddings": schema.array(schema.ref("ContentEmbedding")),
+            "usageMetadata": schema.ref("EmbedUsage"),
+        },
         required=("embeddings",),
     ),
-    "EmbedUsage": record(
-        {"promptTokenCount": integer(minimum=0), "totalTokenCount": integer(minimum=0)},
+    "EmbedUsage": schema.record(
+        {
+            "promptTokenCount": schema.integer(minimum=0),
+            "totalTokenCount": schema.integer(minimum=0),
+        },
         required=("promptTokenCount", "totalTokenCount"),
     ),
 }
@@ -93,9 +93,9 @@ def parse_embed_content(body: object) -> EmbeddingsRequest:
         RequestError: with the member that is wrong.
     """
     value = camel_case(fields.body_object(body))
-    read = read_members(dict(value), EMBED_CONTENT_MEMBERS)
+    read = members.read_members(dict(value), EMBED_CONTENT_MEMBERS)
     config = camel_case(read.pop("embedContentConfig", {}))
-    read = {**read_members(dict(config), _OF_TEXT), **read}
+    read = {**members.read_members(dict(config), _OF_TEXT), **read}
     return _request(read.get("model", ""), [_text(read, "content")], read, is_list=False)
 
 
@@ -105,7 +105,7 @@ def parse_batch_embed_contents(body: object) -> EmbeddingsRequest:
     Raises:
         RequestError: with the member that is wrong, or that differs between the texts.
     """
-    read = read_members(fields.body_object(body), BATCH_MEMBERS)
+    read = members.read_members(fields.body_object(body), BATCH_MEMBERS)
     items = fields.array(read, "requests")
     if not items:
         raise fields.missing("requests", "an array with a request for each text")

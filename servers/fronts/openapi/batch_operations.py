@@ -5,20 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from calculators.kit.requests import schema
 from calculators.kit.requests.members import OTHERS_ARE_REFUSED, body_schema
-from calculators.kit.requests.schema import (
-    Schema,
-    anything,
-    array,
-    const,
-    flag,
-    integer,
-    nullable,
-    record,
-    ref,
-    string,
-    word,
-)
 from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import BINARY, FORM, JSON, Operation, answer, media, prefixed
 from servers.batches.objects import (
@@ -36,51 +24,51 @@ from servers.batches.objects import (
 from servers.fronts.http.message_batches import CREATE_MEMBERS
 
 _TAG: Final = "Batches"
-_TIME: Final = nullable(integer("Unix time in seconds."))
-_ID: Final = nullable(string())
-_COUNT: Final = integer(minimum=0)
+_TIME: Final = schema.nullable(schema.integer("Unix time in seconds."))
+_ID: Final = schema.nullable(schema.string())
+_COUNT: Final = schema.integer(minimum=0)
 _COUNTS: Final = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
-def _list_of(name: str) -> Schema:
-    return record(
+def _list_of(name: str) -> schema.Schema:
+    return schema.record(
         {
-            "object": const("list"),
-            "data": array(ref(name)),
+            "object": schema.const("list"),
+            "data": schema.array(schema.ref(name)),
             "first_id": _ID,
             "last_id": _ID,
-            "has_more": flag(),
+            "has_more": schema.flag(),
         },
         required=("object", "data", "first_id", "last_id", "has_more"),
     )
 
 
-BATCH_SCHEMAS: Final[dict[str, Schema]] = {
-    "File": record(
+BATCH_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "File": schema.record(
         {
-            "id": string(),
-            "object": const("file"),
+            "id": schema.string(),
+            "object": schema.const("file"),
             "bytes": _COUNT,
-            "created_at": integer("Unix time in seconds."),
-            "filename": string(),
-            "purpose": word((INPUT_PURPOSE, *DOCUMENT_PURPOSES, OUTPUT_PURPOSE)),
-            "status": const("processed"),
-            "status_details": nullable(string()),
+            "created_at": schema.integer("Unix time in seconds."),
+            "filename": schema.string(),
+            "purpose": schema.word((INPUT_PURPOSE, *DOCUMENT_PURPOSES, OUTPUT_PURPOSE)),
+            "status": schema.const("processed"),
+            "status_details": schema.nullable(schema.string()),
             "expires_at": _TIME,
         },
         required=("id", "object", "bytes", "created_at", "filename", "purpose", "status"),
     ),
     "FileList": _list_of("File"),
-    "FileDeleted": record(
-        {"id": string(), "object": const("file"), "deleted": const(True)},
+    "FileDeleted": schema.record(
+        {"id": schema.string(), "object": schema.const("file"), "deleted": schema.const(True)},
         required=("id", "object", "deleted"),
     ),
-    "FileUpload": record(
+    "FileUpload": schema.record(
         {
-            "file": string("The requests, one per line.", format="binary", minLength=1),
-            "purpose": word((INPUT_PURPOSE, *DOCUMENT_PURPOSES)),
-            "expires_after[anchor]": const(ANCHOR),
-            "expires_after[seconds]": integer(
+            "file": schema.string("The requests, one per line.", format="binary", minLength=1),
+            "purpose": schema.word((INPUT_PURPOSE, *DOCUMENT_PURPOSES)),
+            "expires_after[anchor]": schema.const(ANCHOR),
+            "expires_after[seconds]": schema.integer(
                 "How long the file is kept; 30 days by default.",
                 minimum=LEAST_SECONDS,
                 maximum=MOST_SECONDS,
@@ -92,29 +80,29 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
             "expires_after[seconds]": ["expires_after[anchor]"],
         },
     ),
-    "BatchRequest": record(
+    "BatchRequest": schema.record(
         {name: member.schema() for name, member in BATCH_MEMBERS.items()},
         OTHERS_ARE_REFUSED,
         required=tuple(name for name, each in BATCH_MEMBERS.items() if each.is_required),
         additionalProperties=False,
     ),
-    "Batch": record(
+    "Batch": schema.record(
         {
-            "id": string(),
-            "object": const("batch"),
-            "endpoint": string(),
-            "model": nullable(string("The model of the first request.")),
-            "errors": nullable(
-                record(
+            "id": schema.string(),
+            "object": schema.const("batch"),
+            "endpoint": schema.string(),
+            "model": schema.nullable(schema.string("The model of the first request.")),
+            "errors": schema.nullable(
+                schema.record(
                     {
-                        "object": const("list"),
-                        "data": array(
-                            record(
+                        "object": schema.const("list"),
+                        "data": schema.array(
+                            schema.record(
                                 {
-                                    "code": string(),
-                                    "line": nullable(integer("From 1.")),
-                                    "message": string(),
-                                    "param": nullable(string()),
+                                    "code": schema.string(),
+                                    "line": schema.nullable(schema.integer("From 1.")),
+                                    "message": schema.string(),
+                                    "param": schema.nullable(schema.string()),
                                 },
                                 required=("code", "line", "message", "param"),
                             )
@@ -124,12 +112,12 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
                     required=("object", "data"),
                 )
             ),
-            "input_file_id": string(),
-            "completion_window": const(WINDOW),
-            "status": word([each.value for each in Status]),
+            "input_file_id": schema.string(),
+            "completion_window": schema.const(WINDOW),
+            "status": schema.word([each.value for each in Status]),
             "output_file_id": _ID,
             "error_file_id": _ID,
-            "created_at": integer("Unix time in seconds."),
+            "created_at": schema.integer("Unix time in seconds."),
             **{
                 f"{state}_at": _TIME
                 for state in (
@@ -143,45 +131,45 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
                     "cancelled",
                 )
             },
-            "request_counts": record(
+            "request_counts": schema.record(
                 {"total": _COUNT, "completed": _COUNT, "failed": _COUNT},
                 required=("total", "completed", "failed"),
             ),
-            "usage": record(
+            "usage": schema.record(
                 {
                     "input_tokens": _COUNT,
-                    "input_tokens_details": record({"cached_tokens": _COUNT}),
+                    "input_tokens_details": schema.record({"cached_tokens": _COUNT}),
                     "output_tokens": _COUNT,
-                    "output_tokens_details": record({"reasoning_tokens": _COUNT}),
+                    "output_tokens_details": schema.record({"reasoning_tokens": _COUNT}),
                     "total_tokens": _COUNT,
                 },
                 required=("input_tokens", "output_tokens", "total_tokens"),
             ),
-            "metadata": nullable(METADATA_SCHEMA),
+            "metadata": schema.nullable(METADATA_SCHEMA),
         },
         required=("id", "object", "endpoint", "input_file_id", "completion_window", "status"),
     ),
     "BatchList": _list_of("Batch"),
     "MessageBatchCreation": body_schema(CREATE_MEMBERS),
-    "MessageBatchItem": record(
+    "MessageBatchItem": schema.record(
         {
-            "custom_id": string("Of its own in the batch.", minLength=1, maxLength=256),
-            "params": anything("A request to `/messages`, without a stream."),
+            "custom_id": schema.string("Of its own in the batch.", minLength=1, maxLength=256),
+            "params": schema.anything("A request to `/messages`, without a stream."),
         },
         required=("custom_id", "params"),
     ),
-    "MessageBatch": record(
+    "MessageBatch": schema.record(
         {
-            "id": string(),
-            "type": const("message_batch"),
-            "processing_status": word(("in_progress", "canceling", "ended")),
-            "request_counts": record(
+            "id": schema.string(),
+            "type": schema.const("message_batch"),
+            "processing_status": schema.word(("in_progress", "canceling", "ended")),
+            "request_counts": schema.record(
                 dict.fromkeys(_COUNTS, _COUNT),
                 "All are processing until then.",
                 required=_COUNTS,
             ),
-            "created_at": string(),
-            "expires_at": string(),
+            "created_at": schema.string(),
+            "expires_at": schema.string(),
             "ended_at": _ID,
             "cancel_initiated_at": _ID,
             "archived_at": _ID,
@@ -189,17 +177,18 @@ BATCH_SCHEMAS: Final[dict[str, Schema]] = {
         },
         required=("id", "type", "processing_status", "request_counts", "created_at", "expires_at"),
     ),
-    "MessageBatchList": record(
+    "MessageBatchList": schema.record(
         {
-            "data": array(ref("MessageBatch")),
-            "has_more": flag(),
+            "data": schema.array(schema.ref("MessageBatch")),
+            "has_more": schema.flag(),
             "first_id": _ID,
             "last_id": _ID,
         },
         required=("data", "has_more", "first_id", "last_id"),
     ),
-    "MessageBatchDeleted": record(
-        {"id": string(), "type": const("message_batch_deleted")}, required=("id", "type")
+    "MessageBatchDeleted": schema.record(
+        {"id": schema.string(), "type": schema.const("message_batch_deleted")},
+        required=("id", "type"),
     ),
 }
 
@@ -220,8 +209,8 @@ def _of_files() -> list[Operation]:
             about="Requests are lines of `custom_id`, `method`, `url` and `body`.",
             form=ErrorForm.OPENAI,
             errors=frozenset({408, 413, 415, 507}),
-            body={FORM: media(ref("FileUpload"))},
-            answers={200: answer("The file.", {JSON: media(ref("File"))})},
+            body={FORM: media(schema.ref("FileUpload"))},
+            answers={200: answer("The file.", {JSON: media(schema.ref("File"))})},
         ),
         Operation(
             method="get",
@@ -232,7 +221,7 @@ def _of_files() -> list[Operation]:
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
             parameters=("Purpose", "After", "FileLimit", "Order"),
-            answers={200: answer("A page of files.", {JSON: media(ref("FileList"))})},
+            answers={200: answer("A page of files.", {JSON: media(schema.ref("FileList"))})},
         ),
         Operation(
             method="get",
@@ -242,7 +231,7 @@ def _of_files() -> list[Operation]:
             summary="Describe a file",
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
-            answers={200: answer("The file.", {JSON: media(ref("File"))})},
+            answers={200: answer("The file.", {JSON: media(schema.ref("File"))})},
         ),
         Operation(
             method="delete",
@@ -253,7 +242,7 @@ def _of_files() -> list[Operation]:
             about="The input of a batch that is not finished cannot be deleted.",
             form=ErrorForm.OPENAI,
             errors=frozenset({404, 409}),
-            answers={200: answer("It is deleted.", {JSON: media(ref("FileDeleted"))})},
+            answers={200: answer("It is deleted.", {JSON: media(schema.ref("FileDeleted"))})},
         ),
         Operation(
             method="get",
@@ -269,7 +258,7 @@ def _of_files() -> list[Operation]:
 
 
 def _of_batches() -> list[Operation]:
-    a_batch = {JSON: media(ref("Batch"))}
+    a_batch = {JSON: media(schema.ref("Batch"))}
     return [
         Operation(
             method="post",
@@ -279,7 +268,7 @@ def _of_batches() -> list[Operation]:
             summary="Answer the requests of a file",
             form=ErrorForm.OPENAI,
             errors=frozenset({408, 413, 415, 507}),
-            body={JSON: media(ref("BatchRequest"))},
+            body={JSON: media(schema.ref("BatchRequest"))},
             answers={200: answer("The batch, about to be checked.", a_batch)},
         ),
         Operation(
@@ -291,7 +280,7 @@ def _of_batches() -> list[Operation]:
             form=ErrorForm.OPENAI,
             errors=frozenset({404}),
             parameters=("After", "BatchLimit"),
-            answers={200: answer("A page of batches.", {JSON: media(ref("BatchList"))})},
+            answers={200: answer("A page of batches.", {JSON: media(schema.ref("BatchList"))})},
         ),
         Operation(
             method="get",
@@ -323,7 +312,7 @@ _operation: Final = partial(Operation, tag="Anthropic", form=ErrorForm.ANTHROPIC
 def _of_message_batches() -> list[Operation]:
     """Return the operations on batches in Anthropic's form."""
     path = "/messages/batches"
-    a_batch = {JSON: media(ref("MessageBatch"))}
+    a_batch = {JSON: media(schema.ref("MessageBatch"))}
     example = {
         "custom_id": "one",
         "params": {
@@ -339,7 +328,7 @@ def _of_message_batches() -> list[Operation]:
             id="createMessageBatch",
             summary="Answer several requests later",
             errors=frozenset({408, 413, 415, 507}),
-            body={JSON: media(ref("MessageBatchCreation"), one={"requests": [example]})},
+            body={JSON: media(schema.ref("MessageBatchCreation"), one={"requests": [example]})},
             answers={200: answer("The batch.", a_batch)},
         ),
         _operation(
@@ -349,7 +338,9 @@ def _of_message_batches() -> list[Operation]:
             summary="List the client's batches of messages, the newest first",
             errors=frozenset({404}),
             parameters=("AfterId", "BeforeId", "MessageBatchLimit"),
-            answers={200: answer("A page of batches.", {JSON: media(ref("MessageBatchList"))})},
+            answers={
+                200: answer("A page of batches.", {JSON: media(schema.ref("MessageBatchList"))})
+            },
         ),
         _operation(
             method="get",
@@ -365,7 +356,9 @@ def _of_message_batches() -> list[Operation]:
             id="deleteMessageBatch",
             summary="Delete a batch that has ended, with its results",
             errors=frozenset({404, 409}),
-            answers={200: answer("It is deleted.", {JSON: media(ref("MessageBatchDeleted"))})},
+            answers={
+                200: answer("It is deleted.", {JSON: media(schema.ref("MessageBatchDeleted"))})
+            },
         ),
         _operation(
             method="post",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.kit.requests import fields
+from calculators.kit.requests import schema as schemas
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     BOOLEAN,
@@ -30,17 +31,6 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import (
-    anything,
-    array,
-    const,
-    one_of,
-    record,
-    ref,
-    string,
-    word,
-)
-from calculators.kit.requests.schema import request as object_of
 from calculators.language.generation_request import (
     NO_ARGUMENTS,
     NO_TOOLS,
@@ -74,7 +64,9 @@ COHERE_CHAT_MEMBERS: Final[Members] = table(
     {"logprobs": CHAT_LOGPROBS_MEMBERS["logprobs"], "stream": STREAMING_MEMBERS["stream"]},
     honoured(
         "messages",
-        Value(array(ref("CohereMessage"), minItems=1, maxItems=LIMITS.max_messages)),
+        Value(
+            schemas.array(schemas.ref("CohereMessage"), minItems=1, maxItems=LIMITS.max_messages)
+        ),
         is_required=True,
     ),
     honoured("p", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
@@ -85,24 +77,27 @@ COHERE_CHAT_MEMBERS: Final[Members] = table(
     ),
     max_tokens_member(),
     stop_member("stop_sequences"),
-    honoured("tools", Value(array(ref("Tool"), maxItems=LIMITS.max_tools))),
+    honoured("tools", Value(schemas.array(schemas.ref("Tool"), maxItems=LIMITS.max_tools))),
     honoured("strict_tools", BOOLEAN, "Calls follow the schemas of the tools in full."),
     honoured("tool_choice", Enumeration(("REQUIRED", "NONE"))),
     honoured(
         "documents",
-        Array(one_of(string(), ref("CohereDocument")), {"maxItems": _MOST_DOCUMENTS}),
+        Array(
+            schemas.one_of(schemas.string(), schemas.ref("CohereDocument")),
+            {"maxItems": _MOST_DOCUMENTS},
+        ),
         "Texts for the answer, which cites those that the model marks.",
     ),
     honoured(
         "citation_options",
-        Object(object_of({"mode": string("`OFF`: no citations.")})),
+        Object(schemas.request({"mode": schemas.string("`OFF`: no citations.")})),
     ),
     honoured(
         "response_format",
         Object(
-            record(
+            schemas.record(
                 {
-                    "type": word(("text", "json_object")),
+                    "type": schemas.word(("text", "json_object")),
                     "json_schema": {"type": ["object", "null"]},
                 },
                 required=("type",),
@@ -111,7 +106,7 @@ COHERE_CHAT_MEMBERS: Final[Members] = table(
     ),
     honoured(
         "thinking",
-        Object(record({"type": word(("enabled", "disabled"))}, required=("type",))),
+        Object(schemas.record({"type": schemas.word(("enabled", "disabled"))}, required=("type",))),
         "Sets `enable_thinking`; `token_budget` is no limit.",
     ),
     ignored("changes nothing: nothing is moderated here", "safety_mode"),
@@ -294,58 +289,61 @@ def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
 
 
 COHERE_SCHEMAS: Final = {
-    "CohereMessage": record(
+    "CohereMessage": schemas.record(
         {
-            "role": word(("system", "user", "assistant", "tool")),
-            "content": one_of(string(), array(anything()), const(None)),
+            "role": schemas.word(("system", "user", "assistant", "tool")),
+            "content": schemas.one_of(
+                schemas.string(), schemas.array(schemas.anything()), schemas.const(None)
+            ),
             "tool_calls": {"type": ["array", "null"]},
             "tool_call_id": {"type": ["string", "null"]},
         },
         "As a message of `/chat/completions`; results of tools may have documents.",
         required=("role",),
     ),
-    "CohereDocument": object_of(
-        {"id": string(), "data": one_of(string(), anything())}, required=("data",)
+    "CohereDocument": schemas.request(
+        {"id": schemas.string(), "data": schemas.one_of(schemas.string(), schemas.anything())},
+        required=("data",),
     ),
-    "CohereChatAnswer": record(
+    "CohereChatAnswer": schemas.record(
         {
-            "id": string(),
-            "finish_reason": word(
+            "id": schemas.string(),
+            "finish_reason": schemas.word(
                 ("COMPLETE", "STOP_SEQUENCE", "MAX_TOKENS", "TOOL_CALL", "ERROR")
             ),
-            "message": record(
+            "message": schemas.record(
                 {
-                    "role": const("assistant"),
-                    "content": array(anything("A text, or thinking.")),
-                    "tool_calls": array(anything("As in `/chat/completions`.")),
-                    "citations": array(ref("CohereCitation")),
+                    "role": schemas.const("assistant"),
+                    "content": schemas.array(schemas.anything("A text, or thinking.")),
+                    "tool_calls": schemas.array(schemas.anything("As in `/chat/completions`.")),
+                    "citations": schemas.array(schemas.ref("CohereCitation")),
                 },
                 required=("role",),
             ),
-            "usage": anything("`billed_units` and `tokens`, each of input and output."),
-            "logprobs": array(anything("`text`, `token_ids`, `logprobs`.")),
+            "usage": schemas.anything("`billed_units` and `tokens`, each of input and output."),
+            "logprobs": schemas.array(schemas.anything("`text`, `token_ids`, `logprobs`.")),
         },
         required=("id", "finish_reason", "message", "usage"),
     ),
-    "CohereCitation": record(
+    "CohereCitation": schemas.record(
         {
             "start": {"type": "integer"},
             "end": {"type": "integer"},
-            "text": string(),
+            "text": schemas.string(),
             "content_index": {"type": "integer"},
-            "type": const("TEXT_CONTENT"),
-            "sources": array(anything("Documents by `id`.")),
+            "type": schemas.const("TEXT_CONTENT"),
+            "sources": schemas.array(schemas.anything("Documents by `id`.")),
         },
         "The sentence before a number in brackets that the model wrote.",
         required=("start", "end", "text", "sources"),
     ),
-    "CohereChatEvent": record(
+    "CohereChatEvent": schemas.record(
         {
-            "type": string("Such as `content-delta`."),
+            "type": schemas.string("Such as `content-delta`."),
             "index": {"type": "integer"},
-            "id": string(),
-            "delta": anything(),
-            "logprobs": anything(),
+            "id": schemas.string(),
+            "delta": schemas.anything(),
+            "logprobs": schemas.anything(),
         },
         required=("type",),
     ),
