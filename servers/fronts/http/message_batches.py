@@ -18,14 +18,7 @@ from aiohttp import web
 from msgspec import Raw, Struct
 
 from calculators.kit.requests import fields
-from calculators.kit.requests.members import (
-    Array,
-    Members,
-    honoured,
-    ignored,
-    read_members,
-    table,
-)
+from calculators.kit.requests import members as declared
 from calculators.kit.requests.schema import ref
 from servers.batches.contents import open_content
 from servers.batches.desk import BatchDesk
@@ -56,14 +49,14 @@ _NAME: Final = "messages.jsonl"
 _PIECE: Final = 256 * 1024
 _LINES: Final = {"Content-Type": "application/x-jsonl"}
 
-CREATE_MEMBERS: Final[Members] = table(
-    honoured(
+CREATE_MEMBERS: Final[declared.Members] = declared.table(
+    declared.honoured(
         "requests",
-        Array(ref("MessageBatchItem"), {"minItems": 1}),
+        declared.Array(ref("MessageBatchItem"), {"minItems": 1}),
         "Requests to `/messages`, each with an id of its own.",
         is_required=True,
     ),
-    ignored("says who asks, or is a header in Anthropic's API", "betas user_profile_id"),
+    declared.ignored("says who asks, or is a header in Anthropic's API", "betas user_profile_id"),
 )
 
 
@@ -73,7 +66,7 @@ def read_requests(body: object, most: int) -> list[bytes]:
     Raises:
         RequestError: a request or its id is wrong, or there are too many.
     """
-    read = read_members(fields.body_object(body), CREATE_MEMBERS)
+    read = declared.read_members(fields.body_object(body), CREATE_MEMBERS)
     requests = read.get("requests")
     if not requests:
         raise fields.missing("requests", "an array of requests with custom_id and params")

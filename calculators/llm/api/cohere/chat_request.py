@@ -13,24 +13,9 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.kit.requests import fields
+from calculators.kit.requests import members as declared
 from calculators.kit.requests import schema as schemas
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import (
-    BOOLEAN,
-    EVERYWHERE,
-    Array,
-    Enumeration,
-    Integer,
-    Members,
-    Number,
-    Object,
-    Value,
-    check_object,
-    honoured,
-    ignored,
-    refused,
-    table,
-)
 from calculators.language.generation_request import (
     NO_ARGUMENTS,
     NO_TOOLS,
@@ -57,44 +42,50 @@ from calculators.llm.requests.tools import CHAT_NAME, read_tools
 
 _MOST_DOCUMENTS: Final = 1024
 _FORMAT: Final = ("type", "json_schema", "schema")
-COHERE_CHAT_MEMBERS: Final[Members] = table(
-    EVERYWHERE,
+COHERE_CHAT_MEMBERS: Final[declared.Members] = declared.table(
+    declared.EVERYWHERE,
     {name: SAMPLING_MEMBERS[name] for name in ("temperature", "seed")},
     {name: SAMPLING_MEMBERS[name] for name in ("frequency_penalty", "presence_penalty")},
     {"logprobs": CHAT_LOGPROBS_MEMBERS["logprobs"], "stream": STREAMING_MEMBERS["stream"]},
-    honoured(
+    declared.honoured(
         "messages",
-        Value(
+        declared.Value(
             schemas.array(schemas.ref("CohereMessage"), minItems=1, maxItems=LIMITS.max_messages)
         ),
         is_required=True,
     ),
-    honoured("p", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
-    honoured(
+    declared.honoured(
+        "p", declared.Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."
+    ),
+    declared.honoured(
         "k",
-        Integer(minimum=0, maximum=fields.INT32_MAX),
+        declared.Integer(minimum=0, maximum=fields.INT32_MAX),
         "Only so many of the likeliest tokens; 0 is all.",
     ),
     max_tokens_member(),
     stop_member("stop_sequences"),
-    honoured("tools", Value(schemas.array(schemas.ref("Tool"), maxItems=LIMITS.max_tools))),
-    honoured("strict_tools", BOOLEAN, "Calls follow the schemas of the tools in full."),
-    honoured("tool_choice", Enumeration(("REQUIRED", "NONE"))),
-    honoured(
+    declared.honoured(
+        "tools", declared.Value(schemas.array(schemas.ref("Tool"), maxItems=LIMITS.max_tools))
+    ),
+    declared.honoured(
+        "strict_tools", declared.BOOLEAN, "Calls follow the schemas of the tools in full."
+    ),
+    declared.honoured("tool_choice", declared.Enumeration(("REQUIRED", "NONE"))),
+    declared.honoured(
         "documents",
-        Array(
+        declared.Array(
             schemas.one_of(schemas.string(), schemas.ref("CohereDocument")),
             {"maxItems": _MOST_DOCUMENTS},
         ),
         "Texts for the answer, which cites those that the model marks.",
     ),
-    honoured(
+    declared.honoured(
         "citation_options",
-        Object(schemas.request({"mode": schemas.string("`OFF`: no citations.")})),
+        declared.Object(schemas.request({"mode": schemas.string("`OFF`: no citations.")})),
     ),
-    honoured(
+    declared.honoured(
         "response_format",
-        Object(
+        declared.Object(
             schemas.record(
                 {
                     "type": schemas.word(("text", "json_object")),
@@ -104,14 +95,16 @@ COHERE_CHAT_MEMBERS: Final[Members] = table(
             )
         ),
     ),
-    honoured(
+    declared.honoured(
         "thinking",
-        Object(schemas.record({"type": schemas.word(("enabled", "disabled"))}, required=("type",))),
+        declared.Object(
+            schemas.record({"type": schemas.word(("enabled", "disabled"))}, required=("type",))
+        ),
         "Sets `enable_thinking`; `token_budget` is no limit.",
     ),
-    ignored("changes nothing: nothing is moderated here", "safety_mode"),
-    ignored("is about how soon an answer comes", "priority"),
-    refused("is not supported", "raw_prompting"),
+    declared.ignored("changes nothing: nothing is moderated here", "safety_mode"),
+    declared.ignored("is about how soon an answer comes", "priority"),
+    declared.refused("is not supported", "raw_prompting"),
 )
 _AS_CHATS: Final = {"p": "top_p", "k": "top_k"}
 _NAMES: Final = {chat: name for name, chat in _AS_CHATS.items()}
@@ -214,7 +207,7 @@ def _document(value: object, path: str, mark: int) -> Source:
         return Source(mark, f"doc:{mark - 1}", value, f"doc:{mark - 1}")
     if not isinstance(value, dict):
         raise fields.wrong_type(path, "a text or an object", value)
-    check_object(value, path, ("id", "data"))
+    declared.check_object(value, path, ("id", "data"))
     name = fields.string(value, "id", f"{path}.id") or f"doc:{max(mark - 1, 0)}"
     data = value.get("data")
     match data:
@@ -266,7 +259,7 @@ def _template(body: Mapping[str, Any]) -> TemplateArguments:
     thinking = body.get("thinking")
     if thinking is None:
         return NO_ARGUMENTS
-    check_object(thinking, "thinking", ("type", "token_budget"))
+    declared.check_object(thinking, "thinking", ("type", "token_budget"))
     kind = required_string(thinking, "type", "thinking")
     if kind not in ("enabled", "disabled"):
         shown = fields.describe(kind)
@@ -278,7 +271,7 @@ def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
     asked = body.get("response_format")
     if asked is None:
         return None
-    check_object(asked, "response_format", _FORMAT)
+    declared.check_object(asked, "response_format", _FORMAT)
     for name in ("json_schema", "schema"):
         schema = fields.json_object(asked, name, f"response_format.{name}")
         if schema is not None and asked.get("type") == "json_object":

@@ -18,16 +18,7 @@ from calculators.language.delta import (
 )
 from calculators.language.events import OutputEvent, Refused
 from calculators.language.generation_request import Source
-from calculators.llm.answers.blocks import (
-    BlockClosed,
-    BlockDelta,
-    BlockKind,
-    BlockOpened,
-    Blocks,
-    OutputBlock,
-    Step,
-    blocks_of,
-)
+from calculators.llm.answers import blocks
 from calculators.llm.answers.response import IMPOSSIBLE, AnswerChoice, AnswerDetails, value_json
 
 _FINISH_REASONS: Final = {
@@ -39,7 +30,7 @@ _FINISH_REASONS: Final = {
 _MARK: Final = re.compile(r"\[(\d{1,4}(?:\s?,\s?\d{1,4})*)\]")
 #: The end of a sentence, or an earlier mark.
 _BEFORE: Final = re.compile(r"(?:[.!?]\s|\n|\])")
-_MEMBERS: Final = {BlockKind.REASONING: "thinking"}
+_MEMBERS: Final = {blocks.BlockKind.REASONING: "thinking"}
 
 
 class Citation(TypedDict):
@@ -110,7 +101,7 @@ class CohereChatWriter:
         self.details: AnswerDetails | None = None
         self._id = request.id
         self._documents = request.sources
-        self._blocks = Blocks()
+        self._blocks = blocks.Blocks()
         self._refused: Refused | None = None
         self._reason = "COMPLETE"
         #: Of the open text: where the next mark may begin; and the citations so far.
@@ -122,11 +113,11 @@ class CohereChatWriter:
         content: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
         cited: list[Citation] = []
-        for block in blocks_of(choice):
-            if block.kind is BlockKind.CALL:
+        for block in blocks.blocks_of(choice):
+            if block.kind is blocks.BlockKind.CALL:
                 calls.append(_call(block, block.text))
-            elif block.kind in (BlockKind.CONTENT, BlockKind.REASONING):
-                if block.kind is BlockKind.CONTENT:
+            elif block.kind in (blocks.BlockKind.CONTENT, blocks.BlockKind.REASONING):
+                if block.kind is blocks.BlockKind.CONTENT:
                     cited += citations(block.text, self._documents, 0, len(content))[0]
                 content.append(_content(block, block.text))
         if choice.refusal is not None and choice.refusal.text:
@@ -179,35 +170,37 @@ class CohereChatWriter:
         delta = {"error": str(error), "finish_reason": "ERROR"}
         return _event("message-end", id=self._id, delta=delta)
 
-    def _written(self, steps: Sequence[Step], logprobs: Sequence[TokenLogprob] | None) -> str:
+    def _written(
+        self, steps: Sequence[blocks.Step], logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
         written = ""
         for step in steps:
             block = step.block
-            is_call = block.kind is BlockKind.CALL
+            is_call = block.kind is blocks.BlockKind.CALL
             kind = "tool-call" if is_call else "content"
             match step:
-                case BlockOpened():
+                case blocks.BlockOpened():
                     self._cited = 0
                     opened = {"tool_calls": _call(block, "")}
                     if not is_call:
                         opened = {"content": _content(block, "")}
                     delta = {"message": opened}
                     written += _event(f"{kind}-start", index=block.index, delta=delta)
-                case BlockDelta(_, text) if is_call:
+                case blocks.BlockDelta(_, text) if is_call:
                     delta = {"message": {"tool_calls": {"function": {"arguments": text}}}}
                     written += _event("tool-call-delta", index=block.index, delta=delta)
-                case BlockDelta(_, text):
+                case blocks.BlockDelta(_, text):
                     delta = {"message": {"content": {_MEMBERS.get(block.kind, "text"): text}}}
                     scores = {"logprobs": _logprobs(logprobs)} if logprobs else {}
                     logprobs = None
                     written += _event("content-delta", index=block.index, delta=delta, **scores)
                     written += self._cite(block) if "]" in text else ""
-                case BlockClosed():
+                case blocks.BlockClosed():
                     written += _event(f"{kind}-end", index=block.index)
         return written
 
-    def _cite(self, block: OutputBlock) -> str:
-        if not self._documents or block.kind is not BlockKind.CONTENT:
+    def _cite(self, block: blocks.OutputBlock) -> str:
+        if not self._documents or block.kind is not blocks.BlockKind.CONTENT:
             return ""
         found, self._cited = citations(block.text, self._documents, self._cited, block.index)
         written = ""
@@ -225,12 +218,12 @@ def _reason(reason: FinishReason, stop_string: str | None) -> str:
     return _FINISH_REASONS[reason]
 
 
-def _content(block: OutputBlock, text: str) -> dict[str, Any]:
+def _content(block: blocks.OutputBlock, text: str) -> dict[str, Any]:
     name = _MEMBERS.get(block.kind, "text")
     return {"type": name, name: text}
 
 
-def _call(block: OutputBlock, arguments: str) -> dict[str, Any]:
+def _call(block: blocks.OutputBlock, arguments: str) -> dict[str, Any]:
     function = {"name": block.name, "arguments": arguments}
     return {"id": block.call_id, "type": "function", "function": function}
 

@@ -13,26 +13,9 @@ from typing import Any, Final
 from msgspec import structs
 
 from calculators.kit.requests import fields
+from calculators.kit.requests import members as declared
 from calculators.kit.requests.google_json import camel_case, read_object
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import (
-    BOOLEAN,
-    COUNT,
-    STRING,
-    Array,
-    Enumeration,
-    Integer,
-    Members,
-    Number,
-    Object,
-    Value,
-    honoured,
-    ignored,
-    leave_out,
-    read_members,
-    refused,
-    table,
-)
 from calculators.kit.requests.schema import array, one_of, ref, string
 from calculators.kit.tasks.endpoint import StreamForm
 from calculators.language.generation_request import (
@@ -60,75 +43,99 @@ _STOP: Final = array(
 )
 _MIME_TYPES: Final = ("text/plain", "application/json", "text/x.enum")
 
-CONFIG_MEMBERS: Final[Members] = table(
-    honoured("temperature", Number(minimum=0, maximum=2), "0 always takes the likeliest token."),
-    honoured("topP", Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."),
-    honoured(
+CONFIG_MEMBERS: Final[declared.Members] = declared.table(
+    declared.honoured(
+        "temperature", declared.Number(minimum=0, maximum=2), "0 always takes the likeliest token."
+    ),
+    declared.honoured(
+        "topP", declared.Number(minimum=0, maximum=1), "Only the likeliest tokens, up to this sum."
+    ),
+    declared.honoured(
         "topK",
-        Integer(minimum=-1, maximum=fields.INT32_MAX),
+        declared.Integer(minimum=-1, maximum=fields.INT32_MAX),
         "Only so many of the likeliest tokens; 0 and -1 are all.",
     ),
-    honoured("candidateCount", Integer(minimum=1), "How many answers."),
-    honoured("maxOutputTokens", COUNT, "How many tokens the answer may have.", minimum=1),
-    honoured("stopSequences", Array(_STOP["items"], {"maxItems": LIMITS.max_stop_strings})),
-    honoured(
-        "seed", Integer(minimum=-(2**63), maximum=2**64 - 1), "The same seed, the same answer."
+    declared.honoured("candidateCount", declared.Integer(minimum=1), "How many answers."),
+    declared.honoured(
+        "maxOutputTokens", declared.COUNT, "How many tokens the answer may have.", minimum=1
     ),
-    honoured("presencePenalty", Number(minimum=-2, maximum=2)),
-    honoured("frequencyPenalty", Number(minimum=-2, maximum=2)),
-    honoured("responseLogprobs", BOOLEAN, "Each token comes with its log-probability."),
-    honoured("logprobs", Integer(maximum=20), "Only the chosen token's is known.", maximum=0),
-    honoured("responseMimeType", Enumeration(_MIME_TYPES)),
-    honoured("responseSchema", Object(), "A `Schema` of Google's that the answer follows."),
-    honoured("responseJsonSchema", Object(ref("JsonSchema")), "A JSON schema; it wins."),
-    honoured("responseModalities", Array(string()), "Only `TEXT`."),
-    honoured(
+    declared.honoured(
+        "stopSequences", declared.Array(_STOP["items"], {"maxItems": LIMITS.max_stop_strings})
+    ),
+    declared.honoured(
+        "seed",
+        declared.Integer(minimum=-(2**63), maximum=2**64 - 1),
+        "The same seed, the same answer.",
+    ),
+    declared.honoured("presencePenalty", declared.Number(minimum=-2, maximum=2)),
+    declared.honoured("frequencyPenalty", declared.Number(minimum=-2, maximum=2)),
+    declared.honoured(
+        "responseLogprobs", declared.BOOLEAN, "Each token comes with its log-probability."
+    ),
+    declared.honoured(
+        "logprobs", declared.Integer(maximum=20), "Only the chosen token's is known.", maximum=0
+    ),
+    declared.honoured("responseMimeType", declared.Enumeration(_MIME_TYPES)),
+    declared.honoured(
+        "responseSchema", declared.Object(), "A `Schema` of Google's that the answer follows."
+    ),
+    declared.honoured(
+        "responseJsonSchema", declared.Object(ref("JsonSchema")), "A JSON schema; it wins."
+    ),
+    declared.honoured("responseModalities", declared.Array(string()), "Only `TEXT`."),
+    declared.honoured(
         "thinkingConfig",
-        Object(ref("ThinkingConfig")),
+        declared.Object(ref("ThinkingConfig")),
         "Sets `enable_thinking` and `reasoning_effort` of templates; a budget above 0 is no limit.",
     ),
-    ignored(
+    declared.ignored(
         "is about sound, pictures or where the model runs",
         "speechConfig audioTimestamp mediaResolution imageConfig routingConfig "
         "modelSelectionConfig enableEnhancedCivicAnswers audioTranscriptionConfig",
     ),
 )
-_CONVERSATION: Final[Members] = table(
-    honoured(
+_CONVERSATION: Final[declared.Members] = declared.table(
+    declared.honoured(
         "contents",
-        Value(
+        declared.Value(
             one_of(ref("Content"), array(ref("Content"), minItems=1, maxItems=LIMITS.max_messages))
         ),
         is_required=True,
     ),
-    honoured("systemInstruction", Value(one_of(ref("Content"), string()))),
-    honoured("tools", Array(ref("GoogleTool"), {"maxItems": LIMITS.max_tools})),
-    honoured("toolConfig", Object(ref("GoogleToolConfig"))),
+    declared.honoured("systemInstruction", declared.Value(one_of(ref("Content"), string()))),
+    declared.honoured("tools", declared.Array(ref("GoogleTool"), {"maxItems": LIMITS.max_tools})),
+    declared.honoured("toolConfig", declared.Object(ref("GoogleToolConfig"))),
 )
-GENERATE_CONTENT_MEMBERS: Final[Members] = table(
+GENERATE_CONTENT_MEMBERS: Final[declared.Members] = declared.table(
     _CONVERSATION,
-    honoured("generationConfig", Object(ref("GenerationConfig"))),
-    honoured("timeout", Value()),  # the front reads it, and knows the schema
-    ignored("changes nothing: nothing is moderated here", "safetySettings modelArmorConfig"),
-    ignored("says who asks, or what is kept or counted elsewhere", "labels serviceTier store"),
-    refused(
+    declared.honoured("generationConfig", declared.Object(ref("GenerationConfig"))),
+    declared.honoured("timeout", declared.Value()),  # the front reads it, and knows the schema
+    declared.ignored(
+        "changes nothing: nothing is moderated here", "safetySettings modelArmorConfig"
+    ),
+    declared.ignored(
+        "says who asks, or what is kept or counted elsewhere", "labels serviceTier store"
+    ),
+    declared.refused(
         "is not supported: nothing is kept by name, and prefixes are cached without being asked",
         "cachedContent",
     ),
-    refused("is not supported", "continuationToken"),
+    declared.refused("is not supported", "continuationToken"),
 )
-COUNT_MEMBERS: Final[Members] = table(
+COUNT_MEMBERS: Final[declared.Members] = declared.table(
     (
-        honoured(member.name, member.reader, member.about, **member.keywords)
+        declared.honoured(member.name, member.reader, member.about, **member.keywords)
         for member in _CONVERSATION.values()
     ),
-    honoured(
+    declared.honoured(
         "generateContentRequest",
-        Object(ref("GenerateContentRequest")),
+        declared.Object(ref("GenerateContentRequest")),
         "A whole request, instead of the other members.",
     ),
-    honoured("timeout", Value()),
-    ignored("does not change how many tokens there are", "generationConfig safetySettings"),
+    declared.honoured("timeout", declared.Value()),
+    declared.ignored(
+        "does not change how many tokens there are", "generationConfig safetySettings"
+    ),
 )
 
 #: The members of chats that have the meanings of Google's, by name.
@@ -202,12 +209,12 @@ def parse_generate_content_request(
     )
 
 
-def _read_body(value: object, known: Members) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_body(value: object, known: declared.Members) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the members of the path, and the members of the body."""
     body = fields.body_object(value)
     given = {name: body[name] for name in _OF_PATH if name in body}
     rest = {name: each for name, each in body.items() if name not in given}
-    return given, read_members(camel_case(rest), known)
+    return given, declared.read_members(camel_case(rest), known)
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,10 +261,16 @@ def _read_format(config: Mapping[str, Any]) -> StructuredOutput | None:
     return StructuredOutput(formats.json_schema({"type": ["object", "array"]}, path), path)
 
 
-_THINKING: Final[Members] = table(
-    honoured("includeThoughts", BOOLEAN, "The answer shows the reasoning; by default it does not."),
-    honoured("thinkingBudget", Integer(minimum=-1), "0: the model does not think."),
-    honoured("thinkingLevel", STRING, "`MINIMAL`, `LOW`, `MEDIUM` or `HIGH`."),
+_THINKING: Final[declared.Members] = declared.table(
+    declared.honoured(
+        "includeThoughts",
+        declared.BOOLEAN,
+        "The answer shows the reasoning; by default it does not.",
+    ),
+    declared.honoured(
+        "thinkingBudget", declared.Integer(minimum=-1), "0: the model does not think."
+    ),
+    declared.honoured("thinkingLevel", declared.STRING, "`MINIMAL`, `LOW`, `MEDIUM` or `HIGH`."),
 )
 THINKING_MEMBERS: Final = _THINKING
 _LEVELS: Final = ("minimal", "low", "medium", "high")
@@ -323,7 +336,7 @@ def _read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
         tool = read_object(each, f"tools[{i}]", _TOOL)
         for name, value in tool.items():
             if name != "functionDeclarations" and value is not None:
-                leave_out(fields.invalid(f"tools[{i}].{name}", NO_SUCH_TOOL))
+                declared.leave_out(fields.invalid(f"tools[{i}].{name}", NO_SUCH_TOOL))
         place = f"tools[{i}].functionDeclarations"
         for j, function in enumerate(fields.array(tool, "functionDeclarations", place) or ()):
             made, member = _function(function, f"{place}[{j}]")

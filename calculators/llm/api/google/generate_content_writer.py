@@ -9,38 +9,15 @@ from typing import Final
 
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.server_secret import signature
-from calculators.language.delta import (
-    Begun,
-    FinishReason,
-    TokenLogprob,
-    ToolCalled,
-    ToolRan,
-    Usage,
-    Verbose,
-)
+from calculators.language import delta
 from calculators.language.events import OutputEvent, Refused, is_object
-from calculators.llm.answers.blocks import (
-    BlockClosed,
-    BlockDelta,
-    BlockKind,
-    Blocks,
-    OutputBlock,
-    Step,
-)
-from calculators.llm.answers.response import (
-    IMPOSSIBLE,
-    AnswerChoice,
-    AnswerDetails,
-    answering_model,
-    quote,
-    verbose_json,
-)
+from calculators.llm.answers import blocks, response
 
 _FINISH_REASONS: Final = {
-    FinishReason.STOP: "STOP",
-    FinishReason.LENGTH: "MAX_TOKENS",
-    FinishReason.TOOL_CALLS: "STOP",
-    FinishReason.CONTENT_FILTER: "SAFETY",
+    delta.FinishReason.STOP: "STOP",
+    delta.FinishReason.LENGTH: "MAX_TOKENS",
+    delta.FinishReason.TOOL_CALLS: "STOP",
+    delta.FinishReason.CONTENT_FILTER: "SAFETY",
 }
 
 
@@ -54,7 +31,7 @@ class _Candidate:
     __slots__ = ("_blocks", "_shows_thinking", "_signature", "ending", "malformed")
 
     def __init__(self, *, shows_thinking: bool) -> None:
-        self._blocks = Blocks()
+        self._blocks = blocks.Blocks()
         self._shows_thinking = shows_thinking
         self._signature = ""
         #: The text of a call that is none, because its arguments are not an object.
@@ -66,41 +43,42 @@ class _Candidate:
         """Return the parts that events complete, as JSON."""
         return self._parts([step for event in events for step in self._blocks.add(event)])
 
-    def finish(self, reason: FinishReason, refused: Refused | None) -> list[str]:
+    def finish(self, reason: delta.FinishReason, refused: Refused | None) -> list[str]:
         """Return the last parts, and keep the end."""
         parts = self._parts(self._blocks.finish())
         if refused is not None:
-            message = f',"finishMessage":{quote(refused.text)}' if refused.text else ""
+            message = f',"finishMessage":{response.quote(refused.text)}' if refused.text else ""
             self.ending = f'"finishReason":"SAFETY"{message}'
         elif self.malformed and not reason.is_cut:
-            message = quote(f"Malformed function call: {self.malformed}")
+            message = response.quote(f"Malformed function call: {self.malformed}")
             self.ending = f'"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":{message}'
         else:
             self.ending = f'"finishReason":"{_FINISH_REASONS[reason]}"'
         return parts
 
-    def _parts(self, steps: Sequence[Step]) -> list[str]:
+    def _parts(self, steps: Sequence[blocks.Step]) -> list[str]:
         parts: list[str] = []
         for step in steps:
-            if isinstance(step, BlockDelta):
-                if step.block.kind is BlockKind.CONTENT:
-                    parts.append(f'{{"text":{quote(step.text)}{self._signed()}}}')
-                elif step.block.kind is BlockKind.REASONING and self._shows_thinking:
-                    parts.append(f'{{"text":{quote(step.text)},"thought":true}}')
-            elif isinstance(step, BlockClosed):
+            if isinstance(step, blocks.BlockDelta):
+                if step.block.kind is blocks.BlockKind.CONTENT:
+                    parts.append(f'{{"text":{response.quote(step.text)}{self._signed()}}}')
+                elif step.block.kind is blocks.BlockKind.REASONING and self._shows_thinking:
+                    parts.append(f'{{"text":{response.quote(step.text)},"thought":true}}')
+            elif isinstance(step, blocks.BlockClosed):
                 block = step.block
-                if block.kind is BlockKind.REASONING:
+                if block.kind is blocks.BlockKind.REASONING:
                     self._signature = _signature(block.text)
-                elif block.kind is BlockKind.CALL:
+                elif block.kind is blocks.BlockKind.CALL:
                     parts += self._call(block)
         return parts
 
-    def _call(self, block: OutputBlock) -> list[str]:
+    def _call(self, block: blocks.OutputBlock) -> list[str]:
         arguments = block.text.strip() or "{}"
         if not is_object(arguments):
             self.malformed = f"{block.name}({block.text})"
             return []
-        call = f'{{"name":{quote(block.name)},"args":{arguments},"id":{quote(block.call_id)}}}'
+        name, call_id = response.quote(block.name), response.quote(block.call_id)
+        call = f'{{"name":{name},"args":{arguments},"id":{call_id}}}'
         return [f'{{"functionCall":{call}{self._signed()}}}']
 
     def _signed(self) -> str:
@@ -129,11 +107,11 @@ class GenerateContentWriter:
         "wants_logprobs",
     )
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: delta.Begun) -> None:
         request = begun.request
         self.wants_logprobs = request.wants_logprobs
-        self.verbose: Verbose | None = None
-        self.details: AnswerDetails | None = None
+        self.verbose: delta.Verbose | None = None
+        self.details: response.AnswerDetails | None = None
         self._is_array = bool(request.echo.get("array"))
         self._candidates = [
             _Candidate(shows_thinking=request.shows_thinking) for _ in range(begun.choices)
@@ -142,37 +120,41 @@ class GenerateContentWriter:
         self._refused: dict[int, Refused] = {}
         self._last: str | None = None
         self._has_items = False
-        self._tail = (
-            f'"modelVersion":{quote(answering_model(begun))},"responseId":{quote(request.id)}'
-        )
+        model = response.quote(response.answering_model(begun))
+        self._tail = f'"modelVersion":{model},"responseId":{response.quote(request.id)}'
 
-    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+    def whole(self, choices: Sequence[response.AnswerChoice], usage: delta.Usage) -> str:
         written = []
         for index, choice in enumerate(choices):
             candidate = self._candidates[index]
             events = [
-                event for event in choice.events if not isinstance(event, ToolCalled | ToolRan)
+                event
+                for event in choice.events
+                if not isinstance(event, delta.ToolCalled | delta.ToolRan)
             ]
             parts = _merged(candidate, events)
             parts += candidate.finish(choice.finish_reason, choice.refusal)
             written.append(self._candidate(index, parts, choice.logprobs, candidate.ending))
         return self._object(written, usage)
 
-    def start(self, usage: Usage) -> str:
+    def start(self, usage: delta.Usage) -> str:
         return ""
 
     def begin(self, index: int) -> str:
         return ""
 
     def more(
-        self, index: int, events: Sequence[OutputEvent], logprobs: Sequence[TokenLogprob] | None
+        self,
+        index: int,
+        events: Sequence[OutputEvent],
+        logprobs: Sequence[delta.TokenLogprob] | None,
     ) -> str:
         parts = self._candidates[index].add(events)
         if not parts and not logprobs:
             return ""
         return self._item(self._object([self._candidate(index, parts, logprobs)]))
 
-    def tool(self, item: ToolCalled | ToolRan) -> str:
+    def tool(self, item: delta.ToolCalled | delta.ToolRan) -> str:
         return ""
 
     def speak(self, index: int, pcm: bytes) -> str:
@@ -183,7 +165,7 @@ class GenerateContentWriter:
         self._refused[index] = refused
         return ""
 
-    def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
+    def finish(self, index: int, reason: delta.FinishReason, stop_string: str | None = None) -> str:
         candidate = self._candidates[index]
         parts = candidate.finish(reason, self._refused.get(index))
         ended = self._candidate(index, parts, None, candidate.ending)
@@ -193,7 +175,7 @@ class GenerateContentWriter:
             return ""
         return self._item(self._object([ended]))
 
-    def end(self, usage: Usage) -> str:
+    def end(self, usage: delta.Usage) -> str:
         last = [] if self._last is None else [self._last]
         return self._item(self._object(last, usage)) + ("]" if self._is_array else "")
 
@@ -204,7 +186,7 @@ class GenerateContentWriter:
         self,
         index: int,
         parts: Sequence[str],
-        logprobs: Sequence[TokenLogprob] | None,
+        logprobs: Sequence[delta.TokenLogprob] | None,
         ending: str | None = None,
     ) -> str:
         end = "" if ending is None else f",{ending}"
@@ -212,9 +194,9 @@ class GenerateContentWriter:
         content = f'{{"parts":[{",".join(parts)}],"role":"model"}}'
         return f'{{"content":{content}{end},"index":{index}{scores}}}'
 
-    def _object(self, candidates: Sequence[str], usage: Usage | None = None) -> str:
+    def _object(self, candidates: Sequence[str], usage: delta.Usage | None = None) -> str:
         counts = "" if usage is None else f'"usageMetadata":{_usage(usage)},'
-        verbose = "" if usage is None else verbose_json(self.verbose)
+        verbose = "" if usage is None else response.verbose_json(self.verbose)
         return f'{{"candidates":[{",".join(candidates)}],{counts}{self._tail}{verbose}}}'
 
     def _item(self, text: str) -> str:
@@ -242,18 +224,20 @@ def _signature(thoughts: str) -> str:
     return b64encode(signature(thoughts.encode("utf-8", "surrogatepass"))).decode()
 
 
-def _logprobs(tokens: Sequence[TokenLogprob]) -> str:
+def _logprobs(tokens: Sequence[delta.TokenLogprob]) -> str:
     """Return the members about log-probabilities, with a comma before them."""
-    values = [IMPOSSIBLE if token.logprob is None else token.logprob for token in tokens]
+    known = (token.logprob for token in tokens)
+    least = response.IMPOSSIBLE
+    values = [least if value is None else max(value, least) for value in known]
     chosen = ",".join(
-        f'{{"token":{quote(token.token)},"logProbability":{json.dumps(max(value, IMPOSSIBLE))}}}'
+        f'{{"token":{response.quote(token.token)},"logProbability":{json.dumps(value)}}}'
         for token, value in zip(tokens, values, strict=True)
     )
-    average = json.dumps(max(sum(values) / len(values), IMPOSSIBLE))
+    average = json.dumps(sum(values) / len(values))
     return f',"avgLogprobs":{average},"logprobsResult":{{"chosenCandidates":[{chosen}]}}'
 
 
-def _usage(usage: Usage) -> str:
+def _usage(usage: delta.Usage) -> str:
     """Return the object ``usageMetadata``: reasoning is counted beside the answer's tokens."""
     thoughts = usage.reasoning_tokens or 0
     prompt, answer = usage.prompt_tokens, usage.completion_tokens - thoughts
