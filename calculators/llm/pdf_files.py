@@ -1,10 +1,11 @@
 """`with_documents`: what a request names as documents becomes files of text in the request itself.
 
 The readers of the APIs know files of text only (`calculators.llm.requests.messages`). So files that
-the client has uploaded and documents on the web are read first (`Documents`), and PDF files become
-texts. Uploaded images are read first too; those on the web are the model's business. PDFs are read
-in a process that ends with the request, so none leaves anything, and one that takes too long or too
-much memory ends only its own request. Few such processes run at a time.
+the client has uploaded and documents on the web are read first (`Documents`), and PDF files and
+pages of HTML become texts. Uploaded images are read first too; those on the web are the model's
+business. Both kinds of files are read in a process that ends with the request, so none leaves
+anything, and one that takes too long or too much memory ends only its own request. Few such
+processes run at a time.
 """
 
 from __future__ import annotations
@@ -32,22 +33,34 @@ from calculators.llm import pdf_messages
 from graph_runtime import Code
 
 #: The members in which lists of messages, items, parts and blocks stand.
-_LISTS: Final = ("messages", "input", "content", "output")
+_LISTS: Final = ("messages", "input", "content", "output", "contents", "parts")
+#: The members of Google's parts that hold a file.
+_BLOBS: Final = ("inlineData", "inline_data")
 #: Lists within lists: a message's, a result's, a document's.
 _DEEPEST: Final = 5
-_PDF_URL: Final = re.compile(r"data:application/pdf(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_URL: Final = re.compile(r"data:(?P<type>[^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_PDF: Final = "application/pdf"
+_HTML: Final = ("text/html", "application/xhtml+xml")
 #: How each PDF begins in Base64.
 _PDF_BEGINS: Final = "JVBERi"
+#: How pages of HTML begin in Base64: ``<!DOCTYPE html``, ``<!doctype html``, ``<html``.
+_HTML_BEGINS: Final = ("PCFET0NUWVBFIGh0bW", "PCFkb2N0eXBlIGh0bW", "PGh0bWw")
 
 _Steps = tuple[str | int, ...]
 
 
 class _Found(NamedTuple):
-    """A PDF file: the steps to the object with it, the member of that object, and the file."""
+    """A PDF file or a page of HTML.
+
+    Attributes:
+        steps: to the object with it; ``member``: of that object.
+        content: in Base64.
+    """
 
     steps: _Steps
     member: str
     content: str
+    is_html: bool
 
 
 async def with_documents(payload: HttpPayload) -> HttpPayload:
@@ -63,13 +76,15 @@ async def with_documents(payload: HttpPayload) -> HttpPayload:
         return payload
     if payload.documents is not None:
         body = await _with_named(body, payload.documents)
-    found = [each for steps, holder in _holders(body, (), 0) for each in _pdf_of(steps, holder)]
+    found = [each for steps, holder in _holders(body, (), 0) for each in _file_of(steps, holder)]
     if not found:
         return payload if body is payload.parsed_json else _with_body(payload, body)
-    files = [PdfFile(each.content, _path((*each.steps, each.member))) for each in found]
+    files = [
+        PdfFile(each.content, _path((*each.steps, each.member)), each.is_html) for each in found
+    ]
     texts = await read_pdfs(files)
     for each, text in zip(found, texts, strict=True):
-        body = _replaced(body, each.steps, _as_text(each.member, text))
+        body = _replaced(body, each.steps, _as_text(each, text))
     return _with_body(payload, body)
 
 
@@ -91,6 +106,9 @@ def _holders(
         yield steps, holder
     elif kind == "file" and isinstance(holder.get("file"), dict):
         yield (*steps, "file"), holder["file"]
+    for name in _BLOBS:
+        if isinstance(blob := holder.get(name), dict):
+            yield (*steps, name), blob
     for name in _LISTS:
         inner = holder.get(name)
         if isinstance(inner, list) and depth < _DEEPEST:
@@ -99,23 +117,31 @@ def _holders(
                     yield from _holders(each, (*steps, name, i), depth + 1)
 
 
-def _pdf_of(steps: _Steps, holder: Mapping[str, Any]) -> Iterator[_Found]:
-    """Yield the PDF file of a holder, if it has one."""
-    data = holder.get("data")
+def _file_of(steps: _Steps, holder: Mapping[str, Any]) -> Iterator[_Found]:
+    """Yield the PDF file or the page of HTML of a holder, if it has one."""
+    kind, member, name = "", "data", ""
     if steps[-1] == "source":
-        kind = holder.get("media_type")
-        is_pdf = kind == "application/pdf" or str(data).startswith(_PDF_BEGINS)
-        if holder.get("type") == "base64" and isinstance(data, str) and is_pdf:
-            yield _Found(steps, "data", data)
-        return
-    data = holder.get("file_data")
+        if holder.get("type") != "base64":
+            return
+        kind = str(holder.get("media_type"))
+    elif steps[-1] in _BLOBS:
+        kind = str(holder.get("mimeType") or holder.get("mime_type"))
+    else:
+        member, name = "file_data", str(holder.get("filename"))
+    data = holder.get(member)
     if not isinstance(data, str):
         return
-    url = _PDF_URL.match(data)
-    if url is not None:
-        yield _Found(steps, "file_data", data[url.end() :])
-    elif data.startswith(_PDF_BEGINS):
-        yield _Found(steps, "file_data", data)
+    if member == "file_data" and (url := _URL.match(data)) is not None:
+        kind, data = url["type"], data[url.end() :]
+    kind = kind.lower()
+    if kind == _PDF or data.startswith(_PDF_BEGINS):
+        yield _Found(steps, member, data, is_html=False)
+    elif (
+        kind in _HTML
+        or data.startswith(_HTML_BEGINS)
+        or (not data.startswith("data:") and name.lower().endswith((".html", ".htm")))
+    ):
+        yield _Found(steps, member, data, is_html=True)
 
 
 def _path(steps: _Steps) -> str:
@@ -131,12 +157,18 @@ def _replaced(value: Any, steps: _Steps, change: Callable[[dict[str, Any]], dict
     return copy
 
 
-def _as_text(member: str, text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return the change of an object with a PDF file into one with its text."""
-    if member == "data":
+def _as_text(found: _Found, text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return the change of an object with a file into one with its text."""
+    if found.steps[-1] == "source":
         return lambda _: {"type": "text", "media_type": "text/plain", "data": text}
     written = base64.b64encode(text.encode()).decode()
-    return lambda file: {**file, member: f"data:text/plain;base64,{written}"}
+    if found.member == "data":
+        return lambda blob: {
+            **{name: each for name, each in blob.items() if name != "mime_type"},
+            "mimeType": "text/plain",
+            "data": written,
+        }
+    return lambda file: {**file, found.member: f"data:text/plain;base64,{written}"}
 
 
 # Documents that a request names -------------------------------------------------------------------
@@ -271,7 +303,7 @@ _LONG: Final = 1024 * 1024
 
 
 class PdfFile(NamedTuple):
-    """A PDF file of a request.
+    """A PDF file of a request, or a page of HTML.
 
     Attributes:
         content: in Base64.
@@ -280,6 +312,7 @@ class PdfFile(NamedTuple):
 
     content: str
     path: str
+    is_html: bool = False
 
 
 class _Room:
@@ -309,16 +342,18 @@ async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
         RequestError: a file cannot be read, or there is no library that reads it.
             RESOURCE_EXHAUSTED: too many are being read.
     """
-    if importlib.util.find_spec("pypdf") is None:
+    first = next((file.path for file in files if not file.is_html), None)
+    if first is not None and importlib.util.find_spec("pypdf") is None:
         raise fields.invalid(
-            files[0].path,
-            'this server reads no PDF files; it does with the extra "pdf" (pip install '
-            '"graphrt[pdf]"), or send the text',
+            first,
+            'this server reads no PDF files; it does with the extra "documents" (pip install '
+            '"graphrt[documents]"), or send the text',
         )
     for file in files:
         if len(file.content) > pdf_messages.MAX_BYTES * 4 // 3 + 4:
             raise fields.invalid(
-                file.path, f"the PDF has more than the maximum of {pdf_messages.MAX_BYTES} bytes"
+                file.path,
+                f"the {_noun(file)} has more than the maximum of {pdf_messages.MAX_BYTES} bytes",
             )
     async with _turn(), _lane() as lane:
         return [await _read(lane, file) for file in files]
@@ -370,7 +405,8 @@ async def _lane() -> AsyncIterator[QuestionLane[ReaderReady]]:
 
 
 async def _read(lane: QuestionLane[ReaderReady], file: PdfFile) -> str:
-    question = pdf_messages.ReadPdf(file.content)
+    read = pdf_messages.ReadHtml if file.is_html else pdf_messages.ReadPdf
+    question = read(file.content)
     if len(file.content) > _LONG:
         body = await asyncio.to_thread(msgspec.msgpack.encode, question)
     else:
@@ -382,6 +418,10 @@ async def _read(lane: QuestionLane[ReaderReady], file: PdfFile) -> str:
             raise fields.invalid(file.path, str(error)) from None
         raise
     if isinstance(answer, pdf_messages.PdfRefused):
-        raise fields.invalid(file.path, f"the PDF {answer.reason}")
+        raise fields.invalid(file.path, f"the {_noun(file)} {answer.reason}")
     assert isinstance(answer, pdf_messages.PdfText)
     return answer.text
+
+
+def _noun(file: PdfFile) -> str:
+    return "page of HTML" if file.is_html else "PDF"

@@ -1,4 +1,4 @@
-"""The protocol with the process that reads PDF files."""
+"""The protocol with the process that reads PDF and HTML files."""
 
 from __future__ import annotations
 
@@ -18,19 +18,27 @@ class ReadPdf(msgspec.Struct, frozen=True, tag="read", array_like=True):
     content: str
 
 
+class ReadHtml(msgspec.Struct, frozen=True, tag="read_html", array_like=True):
+    """Read a page of HTML, which is written in Base64."""
+
+    content: str
+
+
 class PdfText(msgspec.Struct, frozen=True, tag="text", array_like=True):
-    """The text of all pages."""
+    """The text of all pages, or of a page of HTML."""
 
     text: str
 
 
 class PdfRefused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """The file has no text that can be read; ``reason`` completes "the PDF ..."."""
+    """The file has no text that can be read; ``reason`` completes "the file ..."."""
 
     reason: str
 
 
-to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(ToReader | ReadPdf)
+to_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
+    ToReader | ReadPdf | ReadHtml
+)
 from_reader_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
     FromReader | PdfText | PdfRefused
 )

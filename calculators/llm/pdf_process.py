@@ -1,4 +1,4 @@
-"""The process that reads PDF files, ``python -m calculators.llm.pdf_process FD PARENT``.
+"""The process that reads PDF and HTML files, ``python -m calculators.llm.pdf_process FD PARENT``.
 
 Files can be hostile: whatever one does to this process ends only its own request.
 """
@@ -9,14 +9,24 @@ import base64
 import binascii
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from html.parser import HTMLParser
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.child_process.answering_process import Report, run
 from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
-from calculators.llm.pdf_messages import MAX_BYTES, PdfRefused, PdfText, ReadPdf, to_reader_decoder
+from calculators.llm.pdf_messages import (
+    MAX_BYTES,
+    PdfRefused,
+    PdfText,
+    ReadHtml,
+    ReadPdf,
+    to_reader_decoder,
+)
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -62,6 +72,76 @@ def pdf_text(content: str) -> str:
         raise PdfError("is broken: it cannot be read") from None
 
 
+#: Elements whose text nobody sees.
+_HIDDEN: Final = frozenset({"script", "style", "template", "noscript", "head", "svg"})
+#: Elements within a line of text; each other one ends the line.
+_INLINE: Final = frozenset(
+    {"a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd"}
+    | {"label", "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt"}
+    | {"u", "var"}
+)
+_CELLS: Final = frozenset({"td", "th"})
+_SPACE: Final = re.compile(r"[ \t\r\f\v\u00a0]*\n\s*|[ \t\r\f\v\u00a0]+")
+
+
+class _Page(HTMLParser):
+    """Collects the text of a page: a line for each block, cells apart, nothing that is hidden."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._pieces: list[str] = []
+        self._hidden = ""
+        self._pre = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _HIDDEN and not self._hidden:
+            self._hidden = tag
+        elif tag == "li":
+            self._pieces.append("\n- ")
+        elif tag in _CELLS:
+            self._pieces.append("\t")
+        elif tag not in _INLINE:
+            self._pieces.append("\n")
+        self._pre += tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._hidden:
+            self._hidden = ""
+        if tag not in _INLINE and tag not in _CELLS:
+            self._pieces.append("\n")
+        self._pre = max(0, self._pre - (tag == "pre"))
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            begins = not self._pieces or self._pieces[-1].endswith(("\n", "- ", "\t", " "))
+            shown = data if self._pre else _SPACE.sub(" ", data)
+            self._pieces.append(shown.lstrip(" ") if begins and not self._pre else shown)
+
+    @property
+    def text(self) -> str:
+        lines = (line.rstrip() for line in "".join(self._pieces).split("\n"))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
+
+
+def html_text(content: str) -> str:
+    """Return the text of a page of HTML that is written in Base64.
+
+    Raises:
+        PdfError: it is not text in UTF-8, or too long.
+    """
+    try:
+        source = base64.b64decode(content, validate=True).decode("utf-8-sig")
+    except (binascii.Error, UnicodeDecodeError):
+        raise PdfError("is not text in UTF-8, written in Base64") from None
+    page = _Page()
+    page.feed(source)
+    page.close()
+    text = page.text
+    if len(text) > MAX_CHARACTERS:
+        raise PdfError(f"has more than the maximum of {MAX_CHARACTERS} characters")
+    return text
+
+
 def _text(reader: PdfReader) -> str:
     # Files that only forbid printing or copying are encrypted with an empty password.
     if reader.is_encrypted and not reader.decrypt(""):
@@ -87,15 +167,17 @@ def _text(reader: PdfReader) -> str:
 def load(
     message: ReaderLoad, report: Report
 ) -> tuple[ReaderReady, Callable[[Any], PdfText | PdfRefused]]:
-    """Import the library."""
-    import pypdf  # noqa: F401
+    """Import the library, if it is there: pages of HTML need none."""
+    with suppress(ImportError):
+        import pypdf  # noqa: F401
 
     return ReaderReady(), _answer
 
 
-def _answer(question: ReadPdf) -> PdfText | PdfRefused:
+def _answer(question: ReadPdf | ReadHtml) -> PdfText | PdfRefused:
+    read = html_text if isinstance(question, ReadHtml) else pdf_text
     try:
-        return PdfText(pdf_text(question.content))
+        return PdfText(read(question.content))
     except PdfError as error:
         return PdfRefused(str(error))
 

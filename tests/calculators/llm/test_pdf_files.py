@@ -96,3 +96,29 @@ def test_requests_without_such_files_stay_as_they_are() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": [ASK, 7, {"type": "file"}]}]}
     payload = HttpPayload("/v1/chat/completions", {}, parsed_json=body)
     assert asyncio.run(with_documents(payload)) is payload
+
+
+HTML = base64.b64encode(b"<!doctype html><p>Fourteen <i>geese</i></p>").decode()
+TOO = base64.b64encode(b"<p>Fourteen <i>geese</i></p>").decode()
+CASES = [
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [
+        {"type": "file", "file": {"file_data": HTML}}]}]}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [
+        {"type": "file", "file": {"file_data": TOO, "filename": "x.HTML"}}]}]}),
+    ("/v1/responses", {"input": [{"role": "user", "content": [
+        {"type": "input_file", "file_data": f"data:text/html;charset=utf-8;base64,{TOO}"}]}]}),
+    ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "document", "source": {
+        "type": "base64", "media_type": "text/html", "data": TOO}}]}]}),
+    ("/v1/models/m:generateContent", {"contents": [{"parts": [
+        {"inlineData": {"mimeType": "text/html", "data": TOO}}]}]}),
+    ("/v1/models/m:generateContent", {"contents": [{"parts": [
+        {"inline_data": {"mime_type": "application/pdf", "data": DATA}}]}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("uri", "members"), CASES)
+def test_the_model_sees_the_text_of_a_page(uri: str, members: dict[str, Any]) -> None:
+    _, seen = asked(uri, **members)
+    assert "Fourteen geese" in seen
+    assert "<p>" not in seen
+    assert "JVBER" not in seen

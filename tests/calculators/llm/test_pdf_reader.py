@@ -16,7 +16,7 @@ pytest.importorskip("pypdf")
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm import pdf_files, pdf_messages
 from calculators.llm.pdf_files import PdfFile, read_pdfs
-from calculators.llm.pdf_process import MAX_PAGES, PdfError, pdf_text
+from calculators.llm.pdf_process import MAX_PAGES, PdfError, html_text, pdf_text
 from tests.calculators.llm.made_pdfs import bomb, encrypted, pdf, pdf_of
 
 
@@ -89,7 +89,9 @@ def test_what_is_no_base64_is_refused() -> None:
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RequestError, match=r'extra "pdf" \(pip install "graphrt\[pdf\]"\)'):
+    with pytest.raises(
+        RequestError, match=r'extra "documents" \(pip install "graphrt\[documents\]"\)'
+    ):
         read(pdf("One"))
 
 
@@ -114,3 +116,37 @@ def test_requests_wait_for_each_other_and_too_many_are_refused(
     assert answers[:2] == [["One"], ["One"]]
     assert isinstance(answers[2], RequestError)
     assert "too many PDF files wait" in str(answers[2])
+
+
+PAGE = """<!DOCTYPE html><html><head><title>Not shown</title><style>p {}</style></head>
+<body><h1>Geese &amp; ducks</h1><p>There are   <b>fourteen</b>
+geese.</p><script>alert("no")</script><ul><li>grey</li><li>white</li></ul>
+<table><tr><td>a</td><td>b</td></tr></table><pre>x  y
+  z</pre></body></html>"""
+
+
+def test_a_page_of_html_is_read_as_its_text() -> None:
+    lines = [line for line in html_text(written(PAGE.encode())).splitlines() if line]
+    assert lines == [
+        "Geese & ducks",
+        "There are fourteen geese.",
+        "- grey",
+        "- white",
+        "\ta\tb",
+        "x  y",
+        "  z",
+    ]
+
+
+def test_a_page_that_is_no_text_is_refused() -> None:
+    for content in (written(b"<html>\xff"), "*"):
+        with pytest.raises(PdfError, match="is not text in UTF-8"):
+            html_text(content)
+
+
+def test_pages_need_no_library_and_share_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = PdfFile(written(PAGE.encode()), "messages[0]", is_html=True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (text,) = asyncio.run(read_pdfs([file]))
+    assert text.startswith("Geese & ducks")
+    assert children() == set()
