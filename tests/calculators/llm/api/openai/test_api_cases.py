@@ -28,6 +28,7 @@ from calculators.llm.requests.completions_request import ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.requests.structured_output import request_grammar
+from calculators.llm.token_requests import TokensRequest
 from tests import overruled_cases
 from tests.calculators.llm.api.openai.api_cases import (
     CASES,
@@ -78,7 +79,7 @@ def limits_of(case: dict[str, Any]) -> RequestLimits:
 def parse_and_form(endpoint: LlmEndpoint, body: object, limits: RequestLimits) -> None:
     """Parse it, and make the grammar of what it asks for, which a process of its own does."""
     request = endpoint.parse(body, limits, ModelDefaults())
-    if isinstance(request, TokenizeRequest):
+    if isinstance(request, (TokenizeRequest, TokensRequest)):
         return
     form = request_grammar(
         request.structured,
