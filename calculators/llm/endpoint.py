@@ -126,7 +126,8 @@ def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:
 
     if error.reason != UNKNOWN or error.param is None or error.param in ELSEWHERE:
         return error
-    for other in _declared:
+    # An endpoint of OpenAI's API first: other servers' lookups have some of its members.
+    for other in sorted(_declared, key=lambda each: not each.paths()[0].startswith("/v3/")):
         member = other.handling().members.get(error.param)
         if member is not None and member.standing is not Standing.REFUSED:
             hint = f"{other.paths()[0]} has it, {endpoint.paths()[0]} does not"
