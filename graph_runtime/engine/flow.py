@@ -586,8 +586,9 @@ def _out_of_order(name: str, bound: int, time: int) -> GraphError:
     return TimestampError(
         f'Packet timestamp mismatch on a calculator receiving from stream "{name}". Current '
         f"minimum expected timestamp is {ts.debug_string(bound)} but received "
-        f"{ts.debug_string(time)}. Each packet of a stream needs a later timestamp than the one "
-        "before: send one for each call, or several with cc.emit(port, value, at=time)."
+        f"{ts.debug_string(time)}. Are you using a custom InputStreamHandler? Each packet of a "
+        "stream needs a later timestamp than the one before, unless the handler of its receiver "
+        "takes others: send one for each call, or several with cc.emit(port, value, at=time)."
     )
 
 
