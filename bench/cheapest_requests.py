@@ -395,6 +395,9 @@ def pictured(file: bytes) -> Ask:
 
 
 _REALTIME: Final = "/v3/realtime?model=counter"
+_LOOKUPS: Final = tuple(
+    f"/{name}?model=demo" for name in ("props", "slots", "tokenizer_info", "load", "info")
+)
 #: The paths that the rows of each name request, by the name of their task; "" is the server.
 PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "chat": ("text_generation", ("/v3/chat/completions",)),
@@ -418,6 +421,11 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "counts of google": ("text_generation", ("/v1beta/models/demo:countTokens",)),
     "ollama": ("text_generation", ("/api/chat", "/api/generate")),
+    "llama.cpp and text-generation-inference": (
+        "text_generation",
+        ("/completion", "/infill", "/apply-template", "/generate", "/generate_stream", "/"),
+    ),
+    "lookups of peers": ("text_generation", _LOOKUPS),
     "ollama's vectors": ("embeddings", ("/api/embed", "/api/embeddings")),
     "retrieval": ("text_generation", ("/v3/chat/completions",)),
     "embeddings": ("embeddings", ("/v3/embeddings",)),
@@ -495,10 +503,14 @@ def _get(path: str) -> Ask:
     return Ask(path, method="GET")
 
 
-def _tokens(model: str) -> Callable[[], Send]:
+def _tokens(model: str, subject: str) -> Callable[[], Send]:
+    """Send 4 texts of a million characters and 4 lists of a million ids to the paths of a name."""
+    whole: Mapping[str, Mapping[str, Any]] = {
+        "tokenize": {"text": "ab " * 349_000}, "detokenize": {"tokens": [5] * 1_000_000},
+    }  # fmt: skip
     return all_at_once(lambda: [
-        *[post("/v3/tokenize", model=model, text="ab " * 349_000)] * 4,
-        *[post("/v3/detokenize", model=model, tokens=[5] * 1_000_000)] * 4,
+        post(path, model=model, **whole[path.rpartition("/")[2]])
+        for path in PATHS[subject][1] for _ in range(8 // len(PATHS[subject][1]))
     ])  # fmt: skip
 
 
@@ -545,6 +557,19 @@ ROWS: Final = (
             + [post("/api/generate", model="demo", prompt="Hello",
                     options={"num_predict": 2000})] * 64),
         post("/api/chat", model="demo", messages=_HELLO, options={"num_predict": 3})),
+    Row("llama.cpp and text-generation-inference",
+        "96 of 2,000 tokens, 16 texts of a million characters, 8 of 30,000 messages",
+        all_at_once(lambda: [
+            *[post("/completion", model="demo", prompt="Hello", n_predict=2000)] * 32,
+            *[post(path, model="demo", inputs="Hello", parameters={"max_new_tokens": 2000})
+              for path in ("/generate", "/generate_stream") for _ in range(32)],
+            *[post("/infill", model="demo", input_prefix="ab " * 349_000, input_suffix="")] * 8,
+            *[post("/", model="demo", inputs="ab " * 349_000)] * 8,
+            *[post("/apply-template", model="demo", messages=_HELLO * 30_000)] * 8,
+        ]), post(
+            "/generate", model="demo", inputs="Hello", parameters={"max_new_tokens": 3})),
+    Row("lookups of peers", "50 of each", all_at_once(
+        lambda: [_get(path) for path in _LOOKUPS for _ in range(50)]), _get(_LOOKUPS[0])),
     Row("messages", "64 of 2,000 tokens",
         all_at_once(lambda: [post(
             "/v3/messages", model="demo", messages=_HELLO, max_tokens=2000)] * 64),
@@ -559,8 +584,8 @@ ROWS: Final = (
         all_at_once(lambda: [seeing(picture(5000))] * 16), seeing(picture(64))),
     Row("pictures in chats", "8 of sixteen of 1,750 x 1,750",
         all_at_once(lambda: [seeing(*[picture(1750)] * 16)] * 8), seeing(picture(64))),
-    Row("tokenize", "4 of a million characters",
-        _tokens("demo"),
+    Row("tokenize", "4 of a million characters, 4 of a million ids",
+        _tokens("demo", "tokenize"),
         _SMALL_TOKENS),
     Row("count_tokens", "4 of a million characters",
         all_at_once(lambda: [post(
@@ -583,7 +608,7 @@ ROWS: Final = (
             + [post("/api/embeddings", model="docs_embedder", prompt="ab " * 160)] * 64),
         _SMALL_EMBED),
     Row("tokens of embeddings", "4 of a million characters, 4 of a million ids",
-        _tokens("docs_embedder"), _SMALL_EMBED),
+        _tokens("docs_embedder", "tokens of embeddings"), _SMALL_EMBED),
     Row("embeddings", "4 of a million token ids",
         all_at_once(lambda: [post(
             _EMBED, model="docs_embedder", input=[[5] * 512] * 2048)] * 4), _SMALL_EMBED),
@@ -596,7 +621,7 @@ ROWS: Final = (
             "/v3/score", model="docs_ranker", text_1="Hello", text_2=["ab " * 160] * 10_000,
         )] * 4), _SMALL_RANK),
     Row("tokens of rerank", "4 of a million characters, 4 of a million ids",
-        _tokens("docs_ranker"), _SMALL_RANK),
+        _tokens("docs_ranker", "tokens of rerank"), _SMALL_RANK),
     Row("moderations", "8 of 2,048 texts",
         all_at_once(lambda: [post(
             "/v3/moderations", model="guard", input=["ab " * 160] * 2048)] * 8),
