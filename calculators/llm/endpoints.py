@@ -329,6 +329,7 @@ def _google_count() -> Counting[Any]:
         members=COUNT_MEMBERS,
         parse=lambda body, limits, defaults: parse_count_tokens_request(body, limits),
         answer=answer,
+        one_of=("contents", "generateContentRequest"),
     )
 
 
@@ -356,9 +357,9 @@ GOOGLE_COUNT_TOKENS: Final = LlmEndpoint(
 
 @cache
 def _tokenize() -> Counting[Any]:
-    from calculators.llm.token_requests import MEMBERS, answer_tokens, parse_tokens_request
+    from calculators.llm.token_requests import MEMBERS, TEXTS, answer_tokens, parse_tokens_request
 
-    return Counting(members=MEMBERS, parse=parse_tokens_request, answer=answer_tokens)
+    return Counting(members=MEMBERS, parse=parse_tokens_request, answer=answer_tokens, one_of=TEXTS)
 
 
 @cache
@@ -542,7 +543,8 @@ def describe(model: str) -> TaskDescription:
     described = [each for each in ENDPOINTS if each.path != "/"]
     for endpoint in described:
         if endpoint.request:
-            body = body_schema(endpoint.handling().members)
+            handling = endpoint.handling()
+            body = body_schema(handling.members, one_of=handling.one_of)
             # A member that the front reads.
             body["properties"]["timeout"] = nullable(TIMEOUT)
             schemas[endpoint.request] = body

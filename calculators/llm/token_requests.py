@@ -41,6 +41,7 @@ from calculators.llm.requests.completions_request import (
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
+from calculators.llm.requests.tools import CHAT_NAME, read_tools
 
 if TYPE_CHECKING:
     from calculators.llm.servable import LlmServable
@@ -52,7 +53,7 @@ _OF_CHATS: Final = (
     *("chat_template_kwargs", "documents", "reasoning_effort", "enable_thinking"),
 )
 #: Members with a text; one of them says whose form is meant.
-_TEXTS: Final = ("text", "prompt", "messages", "content", "inputs")
+TEXTS: Final = ("text", "prompt", "messages", "content", "inputs")
 
 MEMBERS: Final[Members] = table(
     EVERYWHERE,
@@ -113,10 +114,14 @@ def parse_tokens_request(
     """
     given = fields.body_object(value)
     body = read_members(given, MEMBERS)
-    forms = [name for name in _TEXTS if name in body]
+    forms = [name for name in TEXTS if name in body]
     if len(forms) > 1:
         raise fields.combined(forms[1], forms[0])
     form = forms[0] if forms else "text"
+    if form != "messages" and body.get("tools") is not None:
+        read_tools(
+            {"tools": body["tools"]}, limits, longest_name=CHAT_NAME
+        )  # which have no effect, and may be wrong
     with_texts = body.get("return_token_strs", False) or body.get("with_pieces", False)
     match form:
         case "text":

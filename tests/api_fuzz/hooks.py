@@ -34,6 +34,16 @@ _LENGTH_OF: Final = {
     "/chat/completions": "max_tokens",
     "/completions": "max_tokens",
     "/responses": "max_output_tokens",
+    "/completion": "n_predict",
+    "/infill": "n_predict",
+}
+#: The object that has the limit, and its name there.
+_INNER_LENGTH_OF: Final = {
+    "enerateContent": ("generationConfig", "maxOutputTokens"),
+    "/api/chat": ("options", "num_predict"),
+    "/api/generate": ("options", "num_predict"),
+    "/generate": ("parameters", "max_new_tokens"),
+    "/generate_stream": ("parameters", "max_new_tokens"),
 }
 #: With schemathesis's own values most requests would time out before they begin.
 _LEAST_SECONDS: Final = 30
@@ -60,8 +70,13 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
             if type(value) is int and most < value < 2**31:
                 body[name] = most
     for ending, name in _LENGTH_OF.items():
-        if case.operation.path.endswith(ending) and "model" in body:
-            body.setdefault(name, _MOST_TOKENS)
+        if path.endswith(ending) and (body.get(name) is None or _is_long(body[name])):
+            body[name] = _MOST_TOKENS
+    for ending, (place, name) in _INNER_LENGTH_OF.items():
+        if path.endswith(ending) and body and "/v2/" not in path:
+            inner = body.setdefault(place, {})
+            if isinstance(inner, dict) and (inner.get(name) is None or _is_long(inner[name])):
+                inner[name] = _MOST_TOKENS
     for name in _LENGTHS:
         value = whole(body.get(name))
         if type(value) is int and _MOST_TOKENS < value < 2**32:
@@ -76,10 +91,12 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
             case.headers["X-Request-Timeout"] = str(_LEAST_SECONDS)
     if "image[]" in body:  # a text for schemathesis, which knows files only by their exact names
         body.setdefault("image", body.pop("image[]"))
-    if path.endswith(("/generate", "/generate_stream")):
+    if "/v2/" in path and path.endswith(("/generate", "/generate_stream")):
         _drop_arrays(body)
     if "/repository/" in path and "model" in case.path_parameters:
         case.path_parameters["model"] = SPARE
+    elif "{model}:" in path:
+        case.path_parameters["model"] = MODEL_OF.get(path[path.rindex(":") :], MODEL)
     elif "/models/{model}" in path:
         case.path_parameters["model"] = _model_for(body)
         if str(case.path_parameters.get("version")).isdecimal():
@@ -91,6 +108,12 @@ def _drop_arrays(body: dict[str, Any]) -> None:
     for name in [name for name, value in body.items() if isinstance(value, list)]:
         if name not in (TEXT, INPUT, "id", "parameters"):
             del body[name]
+
+
+def _is_long(count: object) -> bool:
+    """Return True if an answer of so many tokens is long; none or fewer are without a limit."""
+    value = whole(count)
+    return type(value) is int and not 0 < value <= _MOST_TOKENS and value < 2**31
 
 
 def _is_short(seconds: object) -> bool:

@@ -25,6 +25,8 @@ _ARTIST, _VOICE = "tiny", "tones"
 #: The model that a path reaches, by the last part of the path; `MODEL` for others.
 MODEL_OF: Final = {
     **dict.fromkeys(("embeddings", "embed", "embeddings/tokenize"), _EMBEDDER),
+    **dict.fromkeys(("api/embed", "api/embeddings", "api/v0/embeddings"), _EMBEDDER),
+    **dict.fromkeys((":embedContent", ":batchEmbedContents"), _EMBEDDER),
     **dict.fromkeys(("rerank", "score", "rerank/tokenize"), _RANKER),
     **dict.fromkeys(("classify", "predict", "moderations"), _CLASSIFIER),
     **dict.fromkeys(("images/generations", "images/edits", "images/variations"), _ARTIST),

@@ -59,8 +59,14 @@ BATCH_MEMBERS: Final[members.Members] = members.table(
 )
 GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
     "TextContent": schema.request(
-        {"role": schema.string(), "parts": schema.array(schema.request({"text": schema.string()}))},
+        {
+            "role": schema.string(),
+            "parts": schema.array(
+                schema.record({"text": schema.string()}, required=("text",)), minItems=1
+            ),
+        },
         "Parts of text.",
+        required=("parts",),
     ),
     "ContentEmbedding": schema.record(
         {"values": schema.array(schema.number())}, required=("values",)

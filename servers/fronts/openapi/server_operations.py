@@ -253,6 +253,12 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
                 "Of a language model: tokens of its vocabulary, and `max_model_len` by llama.cpp's"
                 " name.",
             ),
+            "tool_parser": string(
+                "Of a language model: the form of its calls of tools, `none` without one."
+            ),
+            "reasoning_parser": string(
+                "Of a language model: the form of its reasoning, `none` without one."
+            ),
             "form_of_answers": string(
                 "How a language model writes calls and reasoning, made of its chat template where"
                 " no known family does so; absent otherwise."
@@ -360,7 +366,10 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
             "stream": {"type": "boolean", "description": "Answer in lines, the default."},
         }
     ),
-    "OllamaShowRequest": record({"model": string(), "name": string("As `model`.")}),
+    "OllamaShowRequest": record(
+        {"model": string(minLength=1), "name": string("As `model`.", minLength=1)},
+        anyOf=[{"required": ["model"]}, {"required": ["name"]}],
+    ),
     "OllamaShownModel": record(
         {
             "modelfile": string(),

@@ -293,6 +293,7 @@ COHERE_SCHEMAS: Final = {
         },
         "As a message of `/chat/completions`; results of tools may have documents.",
         required=("role",),
+        anyOf=[{"properties": {"role": schemas.const("assistant")}}, {"required": ["content"]}],
     ),
     "CohereDocument": schemas.request(
         {"id": schemas.string(), "data": schemas.one_of(schemas.string(), schemas.anything())},

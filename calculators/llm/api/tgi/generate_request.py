@@ -77,7 +77,12 @@ PARAMETERS: Final[Members] = table(
 GENERATE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
     honoured("model", STRING, "The only model that answers here, unless it is named."),
-    honoured("inputs", STRING, "The text to go on with.", is_required=True),
+    honoured(
+        "inputs",
+        Value(string(minLength=1), STRING.read),
+        "The text to go on with.",
+        is_required=True,
+    ),
     honoured("parameters", Object(body_schema(PARAMETERS))),
     honoured("stream", BOOLEAN, "Answer with server-sent events."),
 )
