@@ -37,12 +37,12 @@ class Handling(Generic[_R]):
     Attributes:
         members: all members that bodies may have.
         parse: returns the checked request of a parsed body; raises `RequestError`.
-        one_of: members of which a body has at least one.
+        any_of: members of which a body has at least one.
     """
 
     members: Members
     parse: Callable[[object, RequestLimits, ModelDefaults], _R]
-    one_of: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
     LINES,
-    TIMEOUT,
     Operation,
     TaskDescription,
     answer,
@@ -329,7 +328,7 @@ def _google_count() -> Counting[Any]:
         members=COUNT_MEMBERS,
         parse=lambda body, limits, defaults: parse_count_tokens_request(body, limits),
         answer=answer,
-        one_of=("contents", "generateContentRequest"),
+        any_of=("contents", "generateContentRequest"),
     )
 
 
@@ -359,7 +358,7 @@ GOOGLE_COUNT_TOKENS: Final = LlmEndpoint(
 def _tokenize() -> Counting[Any]:
     from calculators.llm.token_requests import MEMBERS, TEXTS, answer_tokens, parse_tokens_request
 
-    return Counting(members=MEMBERS, parse=parse_tokens_request, answer=answer_tokens, one_of=TEXTS)
+    return Counting(members=MEMBERS, parse=parse_tokens_request, answer=answer_tokens, any_of=TEXTS)
 
 
 @cache
@@ -534,8 +533,7 @@ def describe(model: str) -> TaskDescription:
 
     ``model``: a name for the examples.
     """
-    from calculators.kit.requests.members import body_schema
-    from calculators.kit.requests.schema import nullable
+    from calculators.kit.tasks.operation import with_timeout
     from calculators.llm.openapi.generation_schemas import SHARED_SCHEMAS
 
     schemas = dict(SHARED_SCHEMAS)
@@ -544,10 +542,7 @@ def describe(model: str) -> TaskDescription:
     for endpoint in described:
         if endpoint.request:
             handling = endpoint.handling()
-            body = body_schema(handling.members, one_of=handling.one_of)
-            # A member that the front reads.
-            body["properties"]["timeout"] = nullable(TIMEOUT)
-            schemas[endpoint.request] = body
+            schemas[endpoint.request] = with_timeout(handling.members, any_of=handling.any_of)
         schemas.update(endpoint.schemas())
     return TaskDescription(tuple(_operation(each, model) for each in described), schemas)
 

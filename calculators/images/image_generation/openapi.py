@@ -12,13 +12,12 @@ from calculators.images.image_generation.request_members import (
     VARIATION_FILES,
     VARIATION_MEMBERS,
 )
-from calculators.kit.requests.members import Members, body_schema
+from calculators.kit.requests.members import Members
 from calculators.kit.requests.schema import (
     Schema,
     array,
     const,
     integer,
-    nullable,
     one_of,
     record,
     ref,
@@ -29,7 +28,6 @@ from calculators.kit.tasks.operation import (
     EVENTS,
     FORM,
     JSON,
-    TIMEOUT,
     MediaType,
     Operation,
     TaskDescription,
@@ -38,6 +36,7 @@ from calculators.kit.tasks.operation import (
     media,
     posted,
     prefixed,
+    with_timeout,
 )
 
 _FORMATS: Final = word(("png", "jpeg", "webp"))
@@ -136,7 +135,7 @@ def describe(model: str) -> TaskDescription:
     return TaskDescription(
         (generation, edit, variation),
         {
-            "CreateImageRequest": _body(GENERATION_MEMBERS),
+            "CreateImageRequest": with_timeout(GENERATION_MEMBERS),
             "CreateImageEditRequest": _form(EDIT_MEMBERS, EDIT_FILES),
             "CreateImageVariationRequest": _form(VARIATION_MEMBERS, VARIATION_FILES),
             **_ANSWERS,
@@ -165,16 +164,9 @@ def _operation(
     )
 
 
-def _body(members: Members) -> Schema:
-    body = body_schema(members)
-    # A member that the front reads.
-    body["properties"]["timeout"] = nullable(TIMEOUT)
-    return body
-
-
 def _form(members: Members, files: Mapping[str, Schema]) -> Schema:
     """Describe a form. Names of lists are patterns: generators confuse them with the plain ones."""
-    body = _body(members)
+    body = with_timeout(members)
     body["properties"] |= {name: form for name, form in files.items() if name.isidentifier()}
     body["patternProperties"] = {
         "^" + name.replace("[]", r"\[\]") + "$": form

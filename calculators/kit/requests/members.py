@@ -424,14 +424,14 @@ def read_members(
 
 # From the same table as the parser's, so the document cannot forget a member (decisions 0042,
 # 0046).
-def body_schema(members: Members, *, one_of: Sequence[str] = ()) -> Schema:
+def body_schema(members: Members, *, any_of: Sequence[str] = ()) -> Schema:
     """The JSON schema of a body with these members and no others, and with what they need.
 
-    ``one_of``: members of which a body has at least one.
+    ``any_of``: members of which a body has at least one.
     """
     # Null is as good as absent, here too.
     forms = [
-        {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in one_of
+        {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in any_of
     ]
     beside = {name: member.beside for name, member in members.items() if member.beside}
     return record(

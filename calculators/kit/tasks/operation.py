@@ -7,12 +7,23 @@ of the task, or to one of the server (``OpenAIError``, ``AnthropicError``, ``Oll
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
-from calculators.kit.requests.schema import Schema, const, number, one_of, record, string
+from calculators.kit.requests.schema import (
+    Schema,
+    const,
+    nullable,
+    number,
+    one_of,
+    record,
+    string,
+)
 from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
+
+if TYPE_CHECKING:
+    from calculators.kit.requests.members import Members
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -26,6 +37,16 @@ MAX_TIMEOUT: Final = 1e6
 TIMEOUT: Final = number(
     "Seconds that the request may take.", exclusiveMinimum=0, maximum=MAX_TIMEOUT
 )
+
+
+def with_timeout(members: Members, *, any_of: Sequence[str] = ()) -> Schema:
+    """Return the `body_schema` of these members, and of the one that the front reads."""
+    # Here: a server makes its document when it is asked for.
+    from calculators.kit.requests.members import body_schema
+
+    body = body_schema(members, any_of=any_of)
+    body["properties"]["timeout"] = nullable(TIMEOUT)
+    return body
 
 
 #: A part of the document that stands elsewhere in it.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from calculators.kit.requests.members import Members, body_schema
 from calculators.kit.requests.schema import (
     Schema,
     array,
     const,
     integer,
-    nullable,
     number,
     one_of,
     record,
@@ -23,7 +21,6 @@ from calculators.kit.tasks.operation import (
     EVENTS,
     FORM,
     JSON,
-    TIMEOUT,
     Operation,
     TaskDescription,
     answer,
@@ -31,6 +28,7 @@ from calculators.kit.tasks.operation import (
     media,
     posted,
     prefixed,
+    with_timeout,
 )
 from calculators.speech.speech_to_text.request import (
     TRANSCRIPTION_MEMBERS,
@@ -114,8 +112,8 @@ def describe(model: str) -> TaskDescription:
             ),
         ),
         {
-            "CreateTranscriptionRequest": _body(TRANSCRIPTION_MEMBERS),
-            "CreateTranslationRequest": _body(TRANSLATION_MEMBERS),
+            "CreateTranscriptionRequest": with_timeout(TRANSCRIPTION_MEMBERS),
+            "CreateTranslationRequest": with_timeout(TRANSLATION_MEMBERS),
             **_ANSWER_SCHEMAS,
         },
     )
@@ -129,10 +127,3 @@ def _operation(path: str, id: str, summary: str, content: dict[str, Any]) -> Ope
         body={FORM: media(ref(f"{id[0].upper()}{id[1:]}Request"))},
         answers={200: answer("The text.", content)},
     )
-
-
-def _body(members: Members) -> Schema:
-    body = body_schema(members)
-    # A member that the front reads.
-    body["properties"]["timeout"] = nullable(TIMEOUT)
-    return body

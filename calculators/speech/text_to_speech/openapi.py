@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.requests.members import body_schema
 from calculators.kit.requests.schema import (
     Schema,
     array,
     const,
     integer,
-    nullable,
     one_of,
     record,
     ref,
@@ -21,7 +19,6 @@ from calculators.kit.tasks.endpoint import ErrorForm
 from calculators.kit.tasks.operation import (
     EVENTS,
     JSON,
-    TIMEOUT,
     MediaType,
     Operation,
     TaskDescription,
@@ -30,6 +27,7 @@ from calculators.kit.tasks.operation import (
     media,
     posted,
     prefixed,
+    with_timeout,
 )
 from calculators.speech.audio.writing import FORMATS
 from calculators.speech.text_to_speech.request import SPEECH_MEMBERS
@@ -97,7 +95,5 @@ def describe(model: str) -> TaskDescription:
         parameters=("Model",),
         answers={200: answer("The voices.", {JSON: media(ref("VoiceList"))})},
     )
-    body = body_schema(SPEECH_MEMBERS)
-    # A member that the front reads.
-    body["properties"]["timeout"] = nullable(TIMEOUT)
+    body = with_timeout(SPEECH_MEMBERS)
     return TaskDescription((speech, voices), {"CreateSpeechRequest": body, **_SCHEMAS})

@@ -18,7 +18,15 @@ from calculators.kit.requests.schema import (
     string,
 )
 from calculators.kit.tasks.endpoint import ErrorForm
-from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
+from calculators.kit.tasks.operation import (
+    JSON,
+    TaskDescription,
+    answer,
+    media,
+    paths_of,
+    posted,
+    with_timeout,
+)
 from calculators.text.embeddings.endpoints import (
     BATCH_EMBED_CONTENTS,
     DETOKENIZE,
@@ -41,7 +49,7 @@ from calculators.text.embeddings.request import (
     OLLAMA_EMBEDDINGS_MEMBERS,
     TEI_MEMBERS,
 )
-from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
+from calculators.text.text_models.tokenize_endpoint import describe_tokenizing
 
 _VECTOR: Final = array(number())
 _ANSWER_SCHEMAS: Final[dict[str, Schema]] = {

@@ -16,10 +16,18 @@ from calculators.kit.requests.schema import (
     ref,
     string,
 )
-from calculators.kit.tasks.operation import JSON, TaskDescription, answer, media, paths_of, posted
+from calculators.kit.tasks.operation import (
+    JSON,
+    TaskDescription,
+    answer,
+    media,
+    paths_of,
+    posted,
+    with_timeout,
+)
 from calculators.text.rerank import request
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
-from calculators.text.text_models.tokenize_endpoint import describe_tokenizing, with_timeout
+from calculators.text.text_models.tokenize_endpoint import describe_tokenizing
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)
 _MODEL: Final = string("As the request has it.")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from calculators.kit.requests.members import Members, body_schema
 from calculators.kit.requests.schema import (
     Schema,
     array,
     const,
     flag,
     integer,
-    nullable,
     number,
     one_of,
     record,
@@ -20,7 +18,6 @@ from calculators.kit.requests.schema import (
 )
 from calculators.kit.tasks.operation import (
     JSON,
-    TIMEOUT,
     MediaType,
     Operation,
     TaskDescription,
@@ -28,6 +25,7 @@ from calculators.kit.tasks.operation import (
     media,
     paths_of,
     posted,
+    with_timeout,
 )
 from calculators.text.text_classification.endpoints import ENDPOINTS
 from calculators.text.text_classification.node_options import CATEGORIES
@@ -132,9 +130,9 @@ def describe(model: str) -> TaskDescription:
         ),
     )
     schemas = {
-        "CreateModerationRequest": _body(MODERATION_MEMBERS),
-        "ClassifyRequest": _body(CLASSIFY_MEMBERS),
-        "PredictRequest": _body(PREDICT_MEMBERS),
+        "CreateModerationRequest": with_timeout(MODERATION_MEMBERS),
+        "ClassifyRequest": with_timeout(CLASSIFY_MEMBERS),
+        "PredictRequest": with_timeout(PREDICT_MEMBERS),
         **_MODERATION,
         **_CLASSES,
     }
@@ -152,10 +150,3 @@ def _operation(
         body={JSON: body},
         answers={200: answer("The classes.", {JSON: media(ref(response))})},
     )
-
-
-def _body(members: Members) -> Schema:
-    schema = body_schema(members)
-    # A member that the front reads.
-    schema["properties"]["timeout"] = nullable(TIMEOUT)
-    return schema

@@ -16,17 +16,14 @@ from calculators.kit.requests.members import (
     Enumeration,
     Members,
     Value,
-    body_schema,
     honoured,
     read_members,
     read_model,
     table,
 )
 from calculators.kit.requests.schema import (
-    Schema,
     array,
     integer,
-    nullable,
     one_of,
     record,
     ref,
@@ -41,12 +38,12 @@ from calculators.kit.requests.tokenize_request import (
 from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.operation import (
     JSON,
-    TIMEOUT,
     TaskDescription,
     answer,
     media,
     paths_of,
     posted,
+    with_timeout,
 )
 from calculators.text.text_models.text_model import AnyTextModel, off_loop
 from calculators.text.text_models.text_tokenizer import Detokenize, Tokenize, Tokenized
@@ -230,10 +227,3 @@ def describe_tokenizing(
         ),
     }
     return TaskDescription(operations, schemas)
-
-
-def with_timeout(members: Members) -> Schema:
-    """Return the schema of a body with these members, and the one that the front reads."""
-    body = body_schema(members)
-    body["properties"]["timeout"] = nullable(TIMEOUT)
-    return body
