@@ -108,3 +108,25 @@ class Refused(Struct, frozen=True):
 OutputEvent: TypeAlias = Content | Reasoning | ToolCall | Arguments
 #: The events of a choice.
 Event: TypeAlias = OutputEvent | CallDone | SpeechSamples | Refused
+
+
+def merged(events: list[OutputEvent]) -> list[OutputEvent]:
+    """Merge adjacent events of one kind. Takes time in proportion to their text."""
+    if len(events) < 2:
+        return events
+    joined: list[OutputEvent] = []
+    run: list[str] = []
+    kind: type[Content | Reasoning | Arguments] | None = None
+    for event in events:
+        if kind is not None and type(event) is not kind:
+            joined.append(kind("".join(run)))
+            kind, run = None, []
+        match event:
+            case Content(text) | Reasoning(text) | Arguments(text):
+                kind = type(event)
+                run.append(text)
+            case _:
+                joined.append(event)
+    if kind is not None:
+        joined.append(kind("".join(run)))
+    return joined

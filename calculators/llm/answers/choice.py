@@ -34,11 +34,11 @@ from calculators.language.events import (
     Reasoning,
     ToolCall,
     is_object,
+    merged,
     new_call_id,
 )
 from calculators.llm.detokenizer import Detokenizer, TableDetokenizer, TokenTable, WindowDetokenizer
 from calculators.llm.engine.messages import NewTokens
-from calculators.llm.parsers.answer_reader import merged
 from calculators.llm.parsers.output_parsers import AnswerParser, OutputParsers
 from calculators.llm.requests.checked_request import CheckedRequest
 from calculators.llm.requests.completions_request import ChatRequest

@@ -17,7 +17,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import (
+    Arguments,
+    Content,
+    OutputEvent,
+    Reasoning,
+    ToolCall,
+    merged,
+)
 from calculators.llm.parsers.call_reader import (
     CallForm,
     CallReader,
@@ -401,28 +408,6 @@ def read_answer(
     """Return the events of a whole answer; see `AnswerReader`."""
     reader = AnswerReader(family, tools, prompt)
     return merged([*reader.feed(text), *reader.finish()])
-
-
-def merged(events: list[OutputEvent]) -> list[OutputEvent]:
-    """Merge adjacent events of one kind. Takes time in proportion to their text."""
-    if len(events) < 2:
-        return events
-    joined: list[OutputEvent] = []
-    run: list[str] = []
-    kind: type[Content | Reasoning | Arguments] | None = None
-    for event in events:
-        if kind is not None and type(event) is not kind:
-            joined.append(kind("".join(run)))
-            kind, run = None, []
-        match event:
-            case Content(text) | Reasoning(text) | Arguments(text):
-                kind = type(event)
-                run.append(text)
-            case _:
-                joined.append(event)
-    if kind is not None:
-        joined.append(kind("".join(run)))
-    return joined
 
 
 class _OpenReasoning:

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import Any, Final
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.answer_reader import merged
 from calculators.llm.parsers.families import CallSyntax
 from calculators.llm.parsers.parser import MessageJoiner, MessageParser, Tags
 
@@ -69,15 +68,7 @@ class GptOssParser(MessageParser):
         only_one=True,
     )
 
-    def __init__(
-        self,
-        tools: Mapping[str, Mapping[str, Any]] | None = None,
-        *,
-        is_open: bool = False,
-        takes_reasoning: bool = False,
-    ) -> None:
-        super().__init__(tools, is_open=is_open, takes_reasoning=takes_reasoning)
-        self._events: list[OutputEvent] = []
+    def _begun(self, tools: Mapping[str, Mapping[str, Any]] | None) -> Callable[[], bool]:
         self._header: list[str] = []
         self._analysis = MessageJoiner(" ")
         self._answer = MessageJoiner(" ")
@@ -86,9 +77,10 @@ class GptOssParser(MessageParser):
         self._joiner: MessageJoiner | None = None
         #: A call has begun and has no arguments yet.
         self._is_bare_call = False
-        self._state: Callable[[], bool] = self._at_start
-        if is_open:
+        if self.is_open:
             self._begin_message(self.start_tags[0].removesuffix(_MESSAGE))
+            return self._in_message
+        return self._at_start
 
     def feed(self, text: str) -> list[OutputEvent]:
         scanner = self._scanner
@@ -111,12 +103,6 @@ class GptOssParser(MessageParser):
             if text and (is_text or not _CUT_HEADER.fullmatch(text)):
                 events.append(Content(text))
         return events
-
-    def _read(self) -> list[OutputEvent]:
-        while self._state():
-            pass
-        events, self._events = self._events, []
-        return merged(events)
 
     def _passed(self, text: str) -> OutputEvent:
         """Return the event of text of the current message."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from calculators.language.events import OutputEvent, Reasoning
-from calculators.llm.parsers.answer_reader import AnswerReader, merged
+from calculators.llm.parsers.answer_reader import AnswerReader
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import (
     MessageJoiner,
@@ -71,21 +71,13 @@ class OnyxParser(MessageParser):
     special_tokens = ONYX_TOKENS | marks(_CALL_FORM)
     calls = _CALL_FORM
 
-    def __init__(
-        self,
-        tools: Mapping[str, Mapping[str, Any]] | None = None,
-        *,
-        is_open: bool = False,
-        takes_reasoning: bool = False,
-    ) -> None:
-        super().__init__(tools, is_open=is_open, takes_reasoning=takes_reasoning)
-        self._events: list[OutputEvent] = []
+    def _begun(self, tools: Mapping[str, Mapping[str, Any]] | None) -> Callable[[], bool]:
         self._thoughts = MessageJoiner("\n")
         #: Reads the text of messages to others.
         self._calls = AnswerReader(_CALLS, tools)
         #: The message is to the model itself.
-        self._is_to_self = is_open
-        self._state: Callable[[], bool] = self._message if is_open else self._header
+        self._is_to_self = self.is_open
+        return self._message if self.is_open else self._header
 
     def feed(self, text: str) -> list[OutputEvent]:
         scanner = self._scanner
@@ -99,12 +91,6 @@ class OnyxParser(MessageParser):
     def finish(self) -> list[OutputEvent]:
         self._scanner.finish()
         return [*self._read(), *self._calls.finish()]
-
-    def _read(self) -> list[OutputEvent]:
-        while self._state():
-            pass
-        events, self._events = self._events, []
-        return merged(events)
 
     def _passed(self, text: str) -> list[OutputEvent]:
         """Return the events of text of the current message."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from calculators.language.events import Content, OutputEvent
-from calculators.llm.parsers.answer_reader import AnswerReader, merged
+from calculators.language.events import Content, OutputEvent, merged
+from calculators.llm.parsers.answer_reader import AnswerReader
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import MessageParser, OutputParser
 from calculators.llm.parsers.pattern import atoms, marks

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from calculators.language.events import OutputEvent, merged
+
 if TYPE_CHECKING:
-    from calculators.language.events import OutputEvent
     from calculators.llm.parsers.families import CallSyntax
 
 
@@ -96,6 +97,19 @@ class MessageParser(ToolParser, ReasoningParser):
         self._takes_calls: Final = tools is not None
         self._takes_reasoning: Final = takes_reasoning
         self._scanner: Final = TagScanner()
+        self._events: list[OutputEvent] = []
+        #: Reads a part of the text; False: more text is needed.
+        self._state: Callable[[], bool] = self._begun(tools)
+
+    @abstractmethod
+    def _begun(self, tools: Mapping[str, Mapping[str, Any]] | None) -> Callable[[], bool]:
+        """Make what the reading needs, and return its first state."""
+
+    def _read(self) -> list[OutputEvent]:
+        while self._state():
+            pass
+        events, self._events = self._events, []
+        return merged(events)
 
     @property
     def is_thinking(self) -> bool:

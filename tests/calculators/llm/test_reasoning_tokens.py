@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculators.language.events import OutputEvent
+from calculators.language.events import OutputEvent, merged
 from calculators.llm.answers.choice import (
     Choice,
     ReasoningCount,
@@ -17,7 +17,6 @@ from calculators.llm.answers.choice import (
     turning_tokens,
 )
 from calculators.llm.detokenizer import TableDetokenizer
-from calculators.llm.parsers.answer_reader import merged
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
 from tests.calculators.llm.graph_runs import CHAT, COMPLETIONS, RESPONSES, Answered, Asking

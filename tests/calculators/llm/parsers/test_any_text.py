@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.answer_reader import merged
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall, merged
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser
 from tests.calculators.llm.parsers.said import events_of, parsers, said

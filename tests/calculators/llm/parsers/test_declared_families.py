@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from tokenizers import Tokenizer
 
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall, merged
 from calculators.llm.grammars.notation import written_calls
-from calculators.llm.parsers.answer_reader import merged, read_answer
+from calculators.llm.parsers.answer_reader import read_answer
 from calculators.llm.parsers.families import FAMILIES, AnswerFamily, with_suffix
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.pattern import marks

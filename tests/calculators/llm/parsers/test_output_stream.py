@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
-from calculators.llm.parsers.answer_reader import merged
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall, merged
 from calculators.llm.parsers.output_parsers import OutputParsers
 from tests.calculators.llm.parsers.said import parsers
 
