@@ -106,7 +106,15 @@ class AnswerWriter(Protocol):
 class TextOnlyWriter:
     """The parts of an `AnswerWriter` whose API has a place for texts only, and no beginning."""
 
-    __slots__ = ()
+    __slots__ = ("details", "verbose", "wants_logprobs")
+
+    def __init__(self, begun: Begun) -> None:
+        request = begun.request
+        self.wants_logprobs = request.wants_logprobs
+        self.verbose: Verbose | None = None
+        self.details: AnswerDetails | None = None
+        if request.returns_token_ids:
+            self.details = AnswerDetails(request, None, begun.choices)
 
     def start(self, usage: Usage) -> str:
         return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -186,6 +185,8 @@ _log = logging.getLogger(__name__)
 # their graphs.
 _CUT_OFF_SECONDS = 2.0
 _BACKLOG = 1024
+#: Where clients of Ollama look for it.
+_OLLAMA_HOST = "127.0.0.1"
 
 
 class HttpFront:
@@ -305,42 +306,10 @@ async def start_front(
         )
         make = handshakes.begin
     listeners: list[asyncio.Server] = []
-    port = settings.port
-    try:
-        for host in settings.hosts:
-            listener = await loop.create_server(
-                make,
-                host,
-                port,
-                backlog=_BACKLOG,
-                reuse_address=True,
-                reuse_port=settings.shares_port or None,
-            )
-            listeners.append(listener)
-            # With port 0, the port that the first host gets is that of all hosts.
-            port = listener.sockets[0].getsockname()[1]
-        if settings.ollama and port != settings.ollama_port:
-            listener = await _listen_for_ollama(make, settings)
-            listeners.append(listener)
-            handler.ollama_port = listener.sockets[0].getsockname()[1]
-    except OSError:
-        for listener in listeners:
-            listener.close()
-        raise
-    return HttpFront(handler, connections, listeners, handshakes)
 
-
-async def _listen_for_ollama(
-    make: Callable[[], asyncio.BaseProtocol], settings: HttpSettings
-) -> asyncio.Server:
-    """Listen where clients of Ollama look for it.
-
-    Raises:
-        OSError: the port is taken, perhaps by Ollama; ``filename`` is the address.
-    """
-    host, port = "127.0.0.1", settings.ollama_port
-    try:
-        return await asyncio.get_running_loop().create_server(
+    async def listen(host: str, port: int) -> int:
+        """Listen; return the port."""
+        listener = await loop.create_server(
             make,
             host,
             port,
@@ -348,6 +317,23 @@ async def _listen_for_ollama(
             reuse_address=True,
             reuse_port=settings.shares_port or None,
         )
-    except OSError as error:
-        error.filename = f"{host}:{port}"
+        listeners.append(listener)
+        own: int = listener.sockets[0].getsockname()[1]
+        return own
+
+    port = settings.port
+    try:
+        for host in settings.hosts:
+            # With port 0, the port that the first host gets is that of all hosts.
+            port = await listen(host, port)
+        if settings.ollama and port != settings.ollama_port:
+            try:
+                handler.ollama_port = await listen(_OLLAMA_HOST, settings.ollama_port)
+            except OSError as error:  # the port is taken, perhaps by Ollama
+                error.filename = f"{_OLLAMA_HOST}:{settings.ollama_port}"
+                raise
+    except OSError:
+        for listener in listeners:
+            listener.close()
         raise
+    return HttpFront(handler, connections, listeners, handshakes)

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
-from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage, Verbose
+from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.answers.answer_writer import TextOnlyWriter
-from calculators.llm.answers.response import AnswerChoice, AnswerDetails, answering_model, quote
+from calculators.llm.answers.response import AnswerChoice, answering_model, quote
 
 _STOP_TYPES: Final = {
     FinishReason.STOP: "eos",
@@ -29,27 +29,13 @@ class LlamaCppWriter(TextOnlyWriter):
     this server has answered, from the first event.
     """
 
-    __slots__ = (
-        "_began",
-        "_begun",
-        "_ends",
-        "_fields",
-        "_texts",
-        "details",
-        "verbose",
-        "wants_logprobs",
-    )
+    __slots__ = ("_began", "_begun", "_ends", "_fields", "_texts")
 
     def __init__(self, begun: Begun) -> None:
-        request = begun.request
-        self.wants_logprobs = False
-        self.verbose: Verbose | None = None
-        self.details: AnswerDetails | None = None
-        if request.returns_token_ids:
-            self.details = AnswerDetails(request, None, begun.choices)
+        super().__init__(begun)
         self._begun = begun
         self._began = perf_counter_ns()
-        self._fields: Sequence[str] | None = request.echo.get("response_fields")
+        self._fields: Sequence[str] | None = begun.request.echo.get("response_fields")
         self._texts = [""] * begun.choices
         #: Finish reasons and stop strings.
         self._ends: list[tuple[FinishReason, str | None]] = [

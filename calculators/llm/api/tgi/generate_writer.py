@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage, Verbose
+from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.answers.answer_writer import TextOnlyWriter
-from calculators.llm.answers.response import AnswerChoice, AnswerDetails
+from calculators.llm.answers.response import AnswerChoice
 
 _FINISH_REASONS: Final = {FinishReason.LENGTH: "length"}
 
@@ -22,25 +22,11 @@ _FINISH_REASONS: Final = {FinishReason.LENGTH: "length"}
 class GenerateWriter(TextOnlyWriter):
     """An `AnswerWriter` of one text."""
 
-    __slots__ = (
-        "_count",
-        "_ending",
-        "_ids",
-        "_shown",
-        "_text",
-        "details",
-        "verbose",
-        "wants_logprobs",
-    )
+    __slots__ = ("_count", "_ending", "_ids", "_shown", "_text")
 
     def __init__(self, begun: Begun) -> None:
-        request = begun.request
-        self.wants_logprobs = request.wants_logprobs
-        self.verbose: Verbose | None = None
-        self.details: AnswerDetails | None = None
-        if request.returns_token_ids:
-            self.details = AnswerDetails(request, None, begun.choices)
-        self._shown = request.echo
+        super().__init__(begun)
+        self._shown = begun.request.echo
         #: Ids of tokens that no event has had yet.
         self._ids: deque[int] = deque()
         self._count = 0
