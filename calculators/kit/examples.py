@@ -28,24 +28,20 @@ def examples_directory() -> Path | None:
     return next((each for each in places if (each / "models").is_dir()), None)
 
 
-def example_models() -> list[str]:
-    """Return the names of the example models."""
+def example_models() -> dict[str, Path]:
+    """Return the directories of the example models by their names, such as ``demo``."""
     root = examples_directory()
-    names = [] if root is None else sorted(each.name for each in (root / "models").iterdir())
-    return [name for name in names if example_model(name) is not None]
+    found = () if root is None else sorted((root / "models").iterdir())
+    return {
+        each.name: each
+        for each in found
+        if (each / "config.json").is_file() or (each / "1").is_dir()
+    }
 
 
 def example_model(name: str) -> Path | None:
-    """Return the directory of an example model by its name, such as ``demo``, or None."""
-    root = examples_directory()
-    if root is None or not name.isidentifier():
-        return None
-    directory = root / "models" / name
-    try:
-        has_model = (directory / "config.json").is_file() or (directory / "1").is_dir()
-    except OSError:  # the name is too long
-        return None
-    return directory if has_model else None
+    """Return the directory of an example model, or None."""
+    return example_models().get(name)
 
 
 def find_path(path: str, directory: Path) -> Path:

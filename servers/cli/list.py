@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from calculators.kit.examples import example_model, example_models
+from calculators.kit.examples import example_models
 from calculators.tensors.openvino.directory_models import versions_in
 from servers.cli.messages import CommandFailed
 from servers.cli.stored_models import VARIABLE, store_directory
@@ -33,20 +33,13 @@ def execute(args: argparse.Namespace) -> int:
         return 0
     rows = [_row(directory / name, name) for name in names]
     if is_default:
-        rows += [_row(path, name, "comes with graphrt") for name, path in _examples()]
+        rows += [_row(path, name, "comes with graphrt") for name, path in example_models().items()]
     widths = [max(len(row[column]) for row in [_HEADINGS, *rows]) for column in range(3)]
     for row in [_HEADINGS, *rows] if rows else ():
         print(
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         )
     return 0
-
-
-def _examples() -> Iterator[tuple[str, Path]]:
-    for name in example_models():
-        path = example_model(name)
-        if path is not None:
-            yield name, path
 
 
 def _list_as_model_server(args: argparse.Namespace) -> int:

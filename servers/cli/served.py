@@ -206,7 +206,7 @@ def served(options: ServeOptions) -> ServedSources:
 
 def _not_there(word: str) -> CommandFailed:
     """Return the error for a word that names neither a file nor an example model."""
-    likely = near(word, example_models())
+    likely = near(word, [*example_models()])
     return CommandFailed(
         f"{word}: no such file or directory, and no example model has this name",
         hint=f"did you mean `{likely}`?"

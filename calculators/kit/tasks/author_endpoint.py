@@ -73,8 +73,9 @@ _SERVERS: Final = (
 )  # fmt: skip
 
 
+_BELOW: Final = tuple(each for each in _SERVERS if each.endswith("/") and each != "/")
+
+
 def is_servers(path: str) -> bool:
     """Return whether a whole path is one that the server answers itself, whatever it serves."""
-    return path in _SERVERS or path.startswith(
-        tuple(each for each in _SERVERS if each.endswith("/") and each != "/")
-    )
+    return path in _SERVERS or path.startswith(_BELOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -525,60 +526,42 @@ def server_operations() -> list[Operation]:
                 ),
             },
         ),
-        *_google(),
-        *_lm_studio(),
+        *_lookups(),
         *_ollama(),
     ]
 
 
-def _lm_studio() -> list[Operation]:
-    """Return the operations on models of LM Studio's API."""
-    return [
-        Operation(
-            method="get",
-            paths={"": "/api/v0/models"},
-            id="listLmStudioModels",
-            tag="LM Studio",
-            summary="List the models",
-            form=ErrorForm.OPENAI,
-            answers={200: answer("The models.", {JSON: media(ref("LmStudioModelList"))})},
-        ),
-        Operation(
-            method="get",
-            paths={"": "/api/v0/models/{model}"},
-            id="getLmStudioModel",
-            tag="LM Studio",
-            summary="Describe a model",
-            form=ErrorForm.OPENAI,
-            errors=frozenset({404}),
-            answers={200: answer("The model.", {JSON: media(ref("LmStudioModel"))})},
-        ),
-    ]
+#: Lookups of models in the forms of other servers: path, id of the operation, summary and schema.
+_LOOKUPS: Final = {
+    ("Google", ErrorForm.GOOGLE): (
+        ("/v1beta/models", "listGoogleModels", "List the models", "GoogleModelList"),
+        ("/v1beta/models/{model}", "getGoogleModel", "Describe a model", "GoogleModel"),
+    ),
+    ("LM Studio", ErrorForm.OPENAI): (
+        ("/api/v0/models", "listLmStudioModels", "List the models", "LmStudioModelList"),
+        ("/api/v0/models/{model}", "getLmStudioModel", "Describe a model", "LmStudioModel"),
+    ),
+    ("Ollama", ErrorForm.OLLAMA): (
+        ("/api/tags", "listOllamaModels", "List the models", "OllamaModelList"),
+        ("/api/ps", "listRunningOllamaModels", "List the models in memory", "OllamaModelList"),
+        ("/api/version", "getOllamaVersion", "The version of the server", "Version"),
+    ),
+}
 
 
-def _google() -> list[Operation]:
-    """Return the operations on models under Google's prefix."""
-    return [
-        Operation(
-            method="get",
-            paths={"": "/v1beta/models"},
-            id="listGoogleModels",
-            tag="Google",
-            summary="List the models",
-            form=ErrorForm.GOOGLE,
-            answers={200: answer("The models.", {JSON: media(ref("GoogleModelList"))})},
-        ),
-        Operation(
-            method="get",
-            paths={"": "/v1beta/models/{model}"},
-            id="getGoogleModel",
-            tag="Google",
-            summary="Describe a model",
-            form=ErrorForm.GOOGLE,
-            errors=frozenset({404}),
-            answers={200: answer("The model.", {JSON: media(ref("GoogleModel"))})},
-        ),
-    ]
+def _lookups() -> Iterator[Operation]:
+    for (tag, form), rows in _LOOKUPS.items():
+        for path, id, summary, schema in rows:
+            yield Operation(
+                method="get",
+                paths={"": path},
+                id=id,
+                tag=tag,
+                summary=summary,
+                form=form,
+                errors=frozenset({404}) if "{model}" in path else frozenset(),
+                answers={200: answer("The answer.", {JSON: media(ref(schema))})},
+            )
 
 
 _PROGRESS: Final = record(
@@ -592,26 +575,8 @@ _PROGRESS: Final = record(
 
 
 def _ollama() -> list[Operation]:
-    """Return the operations on models of Ollama's API."""
-    listed = media(ref("OllamaModelList"))
-    lookups = (
-        ("tags", "listOllamaModels", "List the models", listed),
-        ("ps", "listRunningOllamaModels", "List the models in memory", listed),
-        ("version", "getOllamaVersion", "The version of the server", media(ref("Version"))),
-    )
+    """Return the operations of Ollama's API that change what is served, or describe a model."""
     return [
-        *(
-            Operation(
-                method="get",
-                paths={"": f"/api/{word}"},
-                id=id,
-                tag="Ollama",
-                summary=summary,
-                form=ErrorForm.OLLAMA,
-                answers={200: answer("The answer.", {JSON: content})},
-            )
-            for word, id, summary, content in lookups
-        ),
         Operation(
             method="post",
             paths={"": "/api/show"},
