@@ -425,7 +425,7 @@ def execute(args: argparse.Namespace) -> int:
         )
     key = os.environ.get("OPENAI_API_KEY") or os.environ.get("API_KEY")
     with _server(args) as url:
-        model = args.model or _first_model(url, key)
+        model = args.model or next(iter(served_models(url, key)))
         chat = _Chat(args, url, model, key)
         return chat.run()
 
@@ -433,8 +433,8 @@ def execute(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _server(args: argparse.Namespace) -> Iterator[str]:
     if args.url is not None:
-        url = args.url if "//" in args.url else f"http://{args.url}"
-        yield url if url.rstrip("/").endswith(("/v1", "/v3")) else f"{url.rstrip('/')}/v1"
+        url = with_scheme(args.url)
+        yield url if url.endswith(("/v1", "/v3")) else f"{url}/v1"
         return
     if sys.stderr.isatty():
         print(f"loading {args.chat_model} ...", file=sys.stderr, flush=True)
@@ -442,18 +442,31 @@ def _server(args: argparse.Namespace) -> Iterator[str]:
         yield server.url
 
 
-def _first_model(url: str, key: str | None) -> str:
+def with_scheme(url: str) -> str:
+    """Return a server's URL as it is used, for one that people write without a scheme."""
+    return (url if "//" in url else f"http://{url}").rstrip("/")
+
+
+def served_models(url: str, key: str | None) -> dict[str, Mapping[str, Any]]:
+    """Return the models of a server by name; ``url``: with the path of the API.
+
+    Raises:
+        CommandFailed: it does not answer, or serves no model.
+    """
     request = urllib.request.Request(f"{url}/models")
     if key:
         request.add_header("Authorization", f"Bearer {key}")
     try:
         with urllib.request.urlopen(request, timeout=10) as response:
-            return str(json.load(response)["data"][0]["id"])
+            found = {str(each["id"]): each for each in json.load(response)["data"]}
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise CommandFailed(
             f"{url}/models does not answer with models: {error}",
-            hint="is the server running there? --model names the model",
+            hint="is the server running there? OPENAI_API_KEY has its key",
         ) from None
+    if not found:
+        raise CommandFailed(f"{url} serves no model", hint="is it still loading?")
+    return found
 
 
 class _Chat:

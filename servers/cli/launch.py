@@ -15,14 +15,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from servers.cli.chat import OwnServer
+from servers.cli.chat import OwnServer, served_models, with_scheme
 from servers.cli.messages import CommandFailed, print_warning
 
 _DEFAULT_URL: Final = "http://127.0.0.1:8000"
@@ -338,9 +337,8 @@ def _data_directory() -> Path:
 
 
 def _base(url: str) -> str:
-    """Return a server's URL with its scheme and without the path of an API."""
-    url = url if "//" in url else f"http://{url}"
-    return url.rstrip("/").removesuffix("/v1").removesuffix("/v3").rstrip("/")
+    """Return a server's URL without the path of an API."""
+    return with_scheme(url).removesuffix("/v1").removesuffix("/v3").rstrip("/")
 
 
 def _target(url: str, key: str, model: str | None, folder: Path, *, is_default: bool) -> AgentModel:
@@ -349,25 +347,17 @@ def _target(url: str, key: str, model: str | None, folder: Path, *, is_default: 
     Raises:
         CommandFailed: the server does not answer, or has no such model.
     """
-    request = urllib.request.Request(f"{url}/v1/models")
-    request.add_header("Authorization", f"Bearer {key}")
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
-            found = {each["id"]: each for each in json.load(response)["data"]}
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise CommandFailed(
-            f"{url} does not answer with models: {error}",
-            hint="name the model, and it is served for this agent: graphrt launch AGENT MODEL"
-            if is_default
-            else "is the server running there? OPENAI_API_KEY has its key",
-        ) from None
-    generating = [name for name, each in found.items() if each.get("max_model_len")] or [*found]
-    name = model or next(iter(generating), "")
+        found = served_models(f"{url}/v1", key)
+    except CommandFailed as failure:
+        if not is_default:
+            raise
+        hint = "name the model, and it is served for this agent: graphrt launch AGENT MODEL"
+        raise CommandFailed(str(failure), hint=hint) from None
+    generating = (name for name, each in found.items() if each.get("max_model_len"))
+    name = model or next(generating, next(iter(found)))
     if name not in found:
-        raise CommandFailed(
-            f'the server has no model "{model}"' if model else f"{url} serves no model",
-            hint=f"it has {', '.join(found)}" if found else "is it still loading?",
-        )
+        raise CommandFailed(f'the server has no model "{name}"', hint=f"it has {', '.join(found)}")
     context = found[name].get("max_model_len")
     calls_tools = found[name].get("tool_parser") != "none"
     return AgentModel(

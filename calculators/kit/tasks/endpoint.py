@@ -31,7 +31,7 @@ class ErrorForm(Enum):
     COHERE = auto()
     LLAMA_CPP = auto()
     OLLAMA = auto()
-    #: Of text-generation-inference and text-embeddings-inference.
+    #: The form of text-generation-inference and text-embeddings-inference.
     HUGGING_FACE = auto()
 
 

@@ -375,7 +375,7 @@ class _Shape:
             raise AuthorError(
                 f"{self._name} yields: say what, async def {function}(...) -> AsyncIterator[str]"
             )
-        # Of the annotation itself, whose notes are kept.
+        # `kind` has lost the notes of the annotation.
         return (get_args(resolved(result, keeps_notes=True)) or (Any,))[0]
 
     def _check_parts(self, parts: Sequence[_From]) -> None:

@@ -7,13 +7,16 @@ Models of Qwen3's kind sometimes call a tool and stop without ``</think>``. A ca
 also be a draft: the model goes on to think, and calls later or not at all. Only the end of the
 answer shows which of the two it is. So `_OpenReasoning` holds text back from the mark of a call on,
 and takes it as a call if nothing follows it.
+
+`MessageParser` is what the readers of answers that are rows of messages have in common.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -33,7 +36,13 @@ from calculators.llm.parsers.call_reader import (
     call_form,
 )
 from calculators.llm.parsers.families import AnswerFamily
-from calculators.llm.parsers.parser import OutputParser, Tags, TagScanner
+from calculators.llm.parsers.parser import (
+    OutputParser,
+    ReasoningParser,
+    Tags,
+    TagScanner,
+    ToolParser,
+)
 from calculators.llm.parsers.pattern import TOKEN
 
 # What a mark in an answer does.
@@ -522,3 +531,66 @@ class _OpenReasoning:
         self._scanner.text = held[last:] + head + self._scanner.text[self._scanner.place :]
         self._scanner.place = 0
         return held[:last]
+
+
+class MessageParser(ToolParser, ReasoningParser):
+    """Reads an answer that is a row of messages to several recipients.
+
+    One reading finds the calls and the reasoning. A parser that is used for one of the two makes
+    content of the other.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        is_open: bool = False,
+        takes_reasoning: bool = False,
+    ) -> None:
+        """``tools``: None: calls are content."""
+        ToolParser.__init__(self, tools)
+        ReasoningParser.__init__(self, is_open=is_open)
+        self._takes_calls: Final = tools is not None
+        self._takes_reasoning: Final = takes_reasoning
+        self._scanner: Final = TagScanner()
+        self._events: list[OutputEvent] = []
+        #: Reads a part of the text; False: more text is needed.
+        self._state: Callable[[], bool] = self._begun(tools)
+
+    @abstractmethod
+    def _begun(self, tools: Mapping[str, Mapping[str, Any]] | None) -> Callable[[], bool]:
+        """Make what the reading needs, and return its first state."""
+
+    def _read(self) -> list[OutputEvent]:
+        while self._state():
+            pass
+        events, self._events = self._events, []
+        return merged(events)
+
+    @property
+    def is_thinking(self) -> bool:
+        """True if the text so far certainly ends within reasoning."""
+        return self.is_open and self._scanner.is_empty
+
+
+class MessageJoiner:
+    """Joins the texts of messages with a separator. Messages without text do not count."""
+
+    __slots__ = ("_has_text", "_is_new", "_separator")
+
+    def __init__(self, separator: str) -> None:
+        self._separator = separator
+        self._has_text = False
+        self._is_new = False
+
+    def begin(self) -> None:
+        """Begin another message."""
+        self._is_new = self._has_text
+
+    def add(self, text: str) -> str:
+        """Return more text of the message, not empty, after the separator if one is due."""
+        self._has_text = True
+        if self._is_new:
+            self._is_new = False
+            return self._separator + text
+        return text

@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Any, Final
 
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
+from calculators.llm.parsers.answer_reader import MessageJoiner, MessageParser
 from calculators.llm.parsers.families import CallSyntax
-from calculators.llm.parsers.parser import MessageJoiner, MessageParser, Tags
+from calculators.llm.parsers.parser import Tags
 
 _START: Final = "<|start|>"
 _CHANNEL: Final = "<|channel|>"

@@ -10,11 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from calculators.language.events import OutputEvent, Reasoning
-from calculators.llm.parsers.answer_reader import AnswerReader
+from calculators.llm.parsers.answer_reader import AnswerReader, MessageJoiner, MessageParser
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
 from calculators.llm.parsers.parser import (
-    MessageJoiner,
-    MessageParser,
     Tags,
     beginnings,
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from calculators.language.events import Content, OutputEvent, merged
-from calculators.llm.parsers.answer_reader import AnswerReader
+from calculators.llm.parsers.answer_reader import AnswerReader, MessageParser
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
-from calculators.llm.parsers.parser import MessageParser, OutputParser
+from calculators.llm.parsers.parser import OutputParser
 from calculators.llm.parsers.pattern import atoms, marks
 from calculators.llm.parsers.registry import (
     MADE,

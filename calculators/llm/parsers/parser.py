@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from calculators.language.events import OutputEvent, merged
-
 if TYPE_CHECKING:
+    from calculators.language.events import OutputEvent
     from calculators.llm.parsers.families import CallSyntax
 
 
@@ -77,46 +76,6 @@ class ReasoningParser(OutputParser):
         self.is_open = is_open
 
 
-class MessageParser(ToolParser, ReasoningParser):
-    """Reads an answer that is a row of messages to several recipients.
-
-    One reading finds the calls and the reasoning. A parser that is used for one of the two makes
-    content of the other.
-    """
-
-    def __init__(
-        self,
-        tools: Mapping[str, Mapping[str, Any]] | None = None,
-        *,
-        is_open: bool = False,
-        takes_reasoning: bool = False,
-    ) -> None:
-        """``tools``: None: calls are content."""
-        ToolParser.__init__(self, tools)
-        ReasoningParser.__init__(self, is_open=is_open)
-        self._takes_calls: Final = tools is not None
-        self._takes_reasoning: Final = takes_reasoning
-        self._scanner: Final = TagScanner()
-        self._events: list[OutputEvent] = []
-        #: Reads a part of the text; False: more text is needed.
-        self._state: Callable[[], bool] = self._begun(tools)
-
-    @abstractmethod
-    def _begun(self, tools: Mapping[str, Mapping[str, Any]] | None) -> Callable[[], bool]:
-        """Make what the reading needs, and return its first state."""
-
-    def _read(self) -> list[OutputEvent]:
-        while self._state():
-            pass
-        events, self._events = self._events, []
-        return merged(events)
-
-    @property
-    def is_thinking(self) -> bool:
-        """True if the text so far certainly ends within reasoning."""
-        return self.is_open and self._scanner.is_empty
-
-
 def beginnings(literal: str) -> str:
     """Return a regular expression that matches the longest beginning of ``literal`` in a text.
 
@@ -171,29 +130,6 @@ class Tags:
 def tags_of(*tags: str) -> Tags:
     """Return the `Tags` of ``tags``, each once. It is made once, for readers that live shortly."""
     return Tags(*dict.fromkeys(tags))
-
-
-class MessageJoiner:
-    """Joins the texts of messages with a separator. Messages without text do not count."""
-
-    __slots__ = ("_has_text", "_is_new", "_separator")
-
-    def __init__(self, separator: str) -> None:
-        self._separator = separator
-        self._has_text = False
-        self._is_new = False
-
-    def begin(self) -> None:
-        """Begin another message."""
-        self._is_new = self._has_text
-
-    def add(self, text: str) -> str:
-        """Return more text of the message, not empty, after the separator if one is due."""
-        self._has_text = True
-        if self._is_new:
-            self._is_new = False
-            return self._separator + text
-        return text
 
 
 class TagScanner:

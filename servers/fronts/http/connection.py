@@ -156,7 +156,7 @@ class HttpConnection(web.RequestHandler):
         self._header_since: float | None = None
         self._has_bytes = False
         self.sent_bytes = 0
-        #: Of the last piece that began while the client was writable.
+        #: Bytes of the last piece that began while the client was writable.
         self._unlimited_bytes = 0
         self.head_bytes = 0
         self._moved = 0

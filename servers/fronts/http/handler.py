@@ -180,7 +180,7 @@ class Handler:
         # The raw path, as routes are ASCII; without the query, where people put keys.
         path = request.raw_path.partition("?")[0]
         record = self._journal.begin(request_id, request.headers.get, is_probe=is_probe(path))
-        # Of the page's path only POST is a task's.
+        # A task answers POST at the path of the page.
         is_page = path == "/" and request.method != "POST"
         endpoint = None if is_page else endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form

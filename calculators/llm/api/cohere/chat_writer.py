@@ -104,7 +104,7 @@ class CohereChatWriter:
         self._blocks = blocks.Blocks()
         self._refused: Refused | None = None
         self._reason = "COMPLETE"
-        #: Of the open text: where the next mark may begin; and the citations so far.
+        #: Where the next mark may begin in the open text, and how many citations it has so far.
         self._cited = 0
         self._number = 0
 

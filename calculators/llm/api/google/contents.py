@@ -29,7 +29,7 @@ PART_DATA: Final = (
     *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
-#: Those about the data, which change nothing here.
+#: Members about the data of a part, which change nothing here.
 _ABOUT_DATA: Final = (
     *("thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"),
     *("audioTranscription", "mediaProcessing", "speechMetadata", "documentMetadata"),

@@ -38,7 +38,7 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import SAMPLING_MEMBERS
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS
 
-#: As there, for a request that sets no limit.
+#: The limit of a request that sets none, as in text-generation-inference.
 DEFAULT_NEW_TOKENS: Final = 100
 #: Names of members in ``parameters``, by the names that the neutral form has.
 _NAMES: Final = {
