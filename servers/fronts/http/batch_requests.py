@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -30,7 +29,7 @@ from servers.fronts.http.answer_streams import SentResponse, response_head
 from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, json_answer, owner_of, query_of
+from servers.fronts.http.exchange import Exchange, object_answer, owner_of, query_of
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
 from servers.fronts.http.message_batches import MessageBatches
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
@@ -220,11 +219,11 @@ class BatchRequests:
                 return await self._upload(desk, exchange, owner)
             case Endpoint.FILE if is_read:
                 file = await desk.ask(desk.store.file, item, owner, unix_seconds())
-                return _json(exchange, file.to_object())
+                return object_answer(exchange, file.to_object())
             case Endpoint.FILE:
                 self._guard.check_page(exchange.request.headers)
                 await desk.ask(desk.store.delete_file, item, owner, unix_seconds())
-                return _json(exchange, {"id": item, "object": "file", "deleted": True})
+                return object_answer(exchange, {"id": item, "object": "file", "deleted": True})
             case Endpoint.FILE_CONTENT:
                 file = await desk.ask(desk.store.file, item, owner, unix_seconds())
                 return await send_file(exchange, desk.store.path_of(file.id), file.size)
@@ -234,7 +233,7 @@ class BatchRequests:
                 return await self._create(desk, exchange, owner)
             case Endpoint.BATCH:
                 batch = await desk.ask(desk.store.batch, item, owner)
-                return _json(exchange, batch.to_object())
+                return object_answer(exchange, batch.to_object())
             case Endpoint.MESSAGE_BATCHES if is_read:
                 return await self._messages.page(exchange, owner)
             case Endpoint.MESSAGE_BATCHES:
@@ -252,7 +251,7 @@ class BatchRequests:
             case _:
                 self._guard.check_page(exchange.request.headers)
                 batch = await desk.ask(desk.store.cancel, item, owner, unix_seconds())
-                return _json(exchange, batch.to_object())
+                return object_answer(exchange, batch.to_object())
 
     async def _upload(self, desk: BatchDesk, exchange: Exchange, owner: str) -> web.StreamResponse:
         request = exchange.request
@@ -273,7 +272,7 @@ class BatchRequests:
         finally:
             self._uploads -= 1
             await asyncio.shield(discard(upload))
-        return _json(exchange, file.to_object())
+        return object_answer(exchange, file.to_object())
 
     async def _list_files(
         self, desk: BatchDesk, exchange: Exchange, owner: str
@@ -323,7 +322,7 @@ class BatchRequests:
             metadata=asked.metadata,
             output_seconds=asked.output_seconds,
         )
-        return _json(exchange, batch.to_object())
+        return object_answer(exchange, batch.to_object())
 
 
 def _check_endpoint(path: str) -> None:
@@ -381,7 +380,7 @@ def _limit(query: dict[str, str], endpoint: Endpoint) -> int:
 
 
 def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> web.Response:
-    return _json(
+    return object_answer(
         exchange,
         {
             "object": "list",
@@ -391,7 +390,3 @@ def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> 
             "has_more": has_more,
         },
     )
-
-
-def _json(exchange: Exchange, value: object) -> web.Response:
-    return json_answer(exchange, json.dumps(value).encode())

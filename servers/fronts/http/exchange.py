@@ -7,6 +7,7 @@ other work of the front for an inference.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -299,6 +300,11 @@ def json_answer(exchange: Exchange, body: bytes, status: int = 200) -> web.Respo
         content_type="application/json",
         headers={**exchange.headers, "Cache-Control": "no-store"},
     )
+
+
+def object_answer(exchange: Exchange, value: object) -> web.Response:
+    """Return a `json_answer` of an object or array."""
+    return json_answer(exchange, json.dumps(value).encode())
 
 
 _MODEL = "/v2/models/{model}"

@@ -7,7 +7,6 @@ OpenAI's form see it too. Its results are made of the lines of its two files whi
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -33,7 +32,7 @@ from servers.batches.objects import (
 from servers.fronts.http.answer_streams import SentResponse
 from servers.fronts.http.body import read_json
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, fail_stream, json_answer, query_of
+from servers.fronts.http.exchange import Exchange, fail_stream, object_answer, query_of
 from servers.fronts.http.settings import HttpSettings
 
 #: The path of the requests of these batches.
@@ -129,7 +128,7 @@ class MessageBatches:
             prefix=ID_PREFIX,
             total=len(lines),
         )
-        return _json(exchange, _object(batch, exchange))
+        return object_answer(exchange, _object(batch, exchange))
 
     async def page(self, exchange: Exchange, owner: str) -> web.StreamResponse:
         """List the client's batches of messages, the newest first."""
@@ -148,7 +147,7 @@ class MessageBatches:
             ascending=bool(before),
         )
         batches = [_object(each, exchange) for each in (found[::-1] if before else found)]
-        return _json(
+        return object_answer(
             exchange,
             {
                 "data": batches,
@@ -161,17 +160,17 @@ class MessageBatches:
     async def retrieve(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Describe a batch."""
         batch = await self._desk.ask(self._desk.store.batch, item, owner)
-        return _json(exchange, _object(batch, exchange))
+        return object_answer(exchange, _object(batch, exchange))
 
     async def cancel(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Begin to cancel a batch."""
         batch = await self._desk.ask(self._desk.store.cancel, item, owner, unix_seconds())
-        return _json(exchange, _object(batch, exchange))
+        return object_answer(exchange, _object(batch, exchange))
 
     async def delete(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Delete a batch that has ended, with its files."""
         await self._desk.ask(self._desk.store.delete_batch, item, owner)
-        return _json(exchange, {"id": item, "type": "message_batch_deleted"})
+        return object_answer(exchange, {"id": item, "type": "message_batch_deleted"})
 
     async def results(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Send the results of a batch that has ended, a line for each request that has one."""
@@ -321,7 +320,3 @@ def _object(batch: Batch, exchange: Exchange) -> dict[str, Any]:
 
 def _time(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-def _json(exchange: Exchange, value: object) -> web.Response:
-    return json_answer(exchange, json.dumps(value).encode())

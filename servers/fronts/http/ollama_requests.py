@@ -28,7 +28,7 @@ from servers.fronts.http.answer_streams import EventStream
 from servers.fronts.http.body import read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, answer_in_events, json_answer
+from servers.fronts.http.exchange import Exchange, answer_in_events, object_answer
 from servers.fronts.http.settings import HttpSettings
 
 #: The tag that a name without one has.
@@ -135,15 +135,17 @@ class OllamaRequests:
         """
         match action:
             case "version":
-                return _json(exchange, {"version": version()})
+                return object_answer(exchange, {"version": version()})
             case "tags":
-                return _json(exchange, {"models": [*map(_listed, self._data_plane.models())]})
+                return object_answer(
+                    exchange, {"models": [*map(_listed, self._data_plane.models())]}
+                )
             case "ps":
                 models = (each for each in self._data_plane.models() if each.is_loaded)
                 loaded = [_running(each) for each in models if not each.parent]
-                return _json(exchange, {"models": loaded})
+                return object_answer(exchange, {"models": loaded})
             case "show":
-                return _json(exchange, _shown(self._named(await self._body(exchange))))
+                return object_answer(exchange, _shown(self._named(await self._body(exchange))))
             case "pull" | "delete":
                 self._settings.access.check_control()
                 if (changes := self._settings.model_changes) is None:
@@ -171,7 +173,7 @@ class OllamaRequests:
 
         if body.get("stream") is False:
             await pull(lambda line: None)
-            return _json(exchange, {"status": "success"})
+            return object_answer(exchange, {"status": "success"})
 
         async def run(stream: EventStream) -> None:
             await pull(stream.emit)
@@ -213,10 +215,6 @@ def _progress(progress: PullProgress) -> str:
     """Return a line of a download; its last member is a text, as no answer's last line has it."""
     counts = {"total": progress.total, "completed": progress.completed} if progress.total else {}
     return json.dumps({**counts, "status": progress.status}, separators=(",", ":")) + "\n"
-
-
-def _json(exchange: Exchange, value: object) -> web.Response:
-    return json_answer(exchange, json.dumps(value).encode())
 
 
 def _time(seconds: float) -> str:
