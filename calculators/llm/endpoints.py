@@ -528,6 +528,12 @@ def endpoint_of(uri: str) -> LlmEndpoint:
     return endpoint
 
 
+def import_handlings() -> None:
+    """Import the code of all endpoints."""
+    for endpoint in ENDPOINTS:
+        endpoint.handling()
+
+
 def describe(model: str) -> TaskDescription:
     """Return the part of the OpenAPI document that is about language models.
 

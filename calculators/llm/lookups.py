@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +34,17 @@ def _name() -> str:
     return "" if request is None else request.model
 
 
+def _installed() -> str:
+    try:
+        return version("graphrt")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+#: Read when the module is imported, in a thread: it is in files.
+_VERSION: Final = _installed()
+
+
 async def applied_template(servable: LlmServable, chat: ChatRequest) -> str:
     """Return the prompt of a chat; raises as `LlmServable.chat_prompt`."""
     prompt = await servable.chat_prompt(
@@ -63,7 +73,7 @@ async def llama_cpp_props(servable: LlmServable, asked: None) -> str:
             "vision": limits.request.max_images > 0,
             "audio": limits.request.max_sounds > 0,
         },
-        "build_info": f"graphrt {_version()}",
+        "build_info": f"graphrt {_VERSION}",
         "infill": servable.model.prompts_ready.infill_ends is not None,
     }
     if servable.settings.show_tokenizer:
@@ -138,17 +148,9 @@ async def tgi_info(servable: LlmServable, asked: None) -> str:
             "max_total_tokens": length,
             "max_client_batch_size": limits.request.max_prompts,
             "router": "graphrt",
-            "version": _version(),
+            "version": _VERSION,
         }
     )
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("graphrt")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def parse_template_request(

@@ -57,6 +57,7 @@ class LlmResourceInitializer:
     async def make(self, node: NodePlan, settings: ResourceSettings) -> LlmServable:
         # Here: a check of a graph loads no model. The first request shall not wait for imports.
         from calculators.llm.answers import answer_writer  # noqa: F401
+        from calculators.llm.endpoints import import_handlings
         from calculators.llm.engine.engine import watch_engine
         from calculators.llm.servable_loading import load_servable
 
@@ -64,7 +65,7 @@ class LlmResourceInitializer:
         options = await asyncio.to_thread(_read, node, settings)
         place = settings.of(Places).of_node(node.name)
         with naming_node(node):
-            servable = await load_servable(
+            loading = load_servable(
                 options,
                 name=settings.model_name or node.config.name,
                 settings=settings.of(LlmSettings),
@@ -74,6 +75,7 @@ class LlmResourceInitializer:
                 progress=settings.progress,
                 place=place,
             )
+            servable, _ = await asyncio.gather(loading, asyncio.to_thread(import_handlings))
         if place is None:  # otherwise the engine's metrics are where it is
             metrics = settings.metrics.of_node(node.config.name)
             servable.on_close = watch_engine(metrics, servable.engine)

@@ -452,10 +452,12 @@ class SideParameters(SideNeeds):
 
 
 def _value(name: str, value: Parameter, kind: PacketType) -> Parameter:
+    # JSON writes 2.0 as 2, too.
+    is_whole = type(value) is int and not kind.is_any and int not in kind.root().types
+    if is_whole and kind.accepts(0.0):
+        return float(value)
     if kind.accepts(value):
         return value
-    if type(value) is int and kind.accepts(0.0):
-        return float(value)
     raise RequestError(
         f"the parameter {quoted(name)} is {value_type_name(value)}; the graph needs {kind.name}",
         param=name,

@@ -90,7 +90,7 @@ def test_prompt_and_answer_together_must_fit(ask: Asking) -> None:
     assert "2048" in str(error)
 
 
-@pytest.mark.parametrize("uri", ["/v3/embeddings", "/", "/v3/chat/completions/"])
+@pytest.mark.parametrize("uri", ["/v3/embeddings", "/v3/", "/v3/chat/completions/"])
 def test_another_path_is_not_found(ask: Asking, uri: str) -> None:
     assert refusal(ask, uri).code is Code.NOT_FOUND
 
