@@ -25,6 +25,8 @@ _FACTS: Final = {
 _GGUF_FORM: Final = re.compile(r"(?:^|[-._])((?:I?Q[0-9]|B?F16|F32)[A-Z0-9_]*)$", re.IGNORECASE)
 #: The longest text among the metadata of a GGUF file that is a fact, in characters.
 _LONGEST_FACT: Final = 256
+#: The key of the chat template among the metadata; the keys of further templates begin with it.
+_TEMPLATE: Final = "tokenizer.chat_template"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class ModelCard:
         facts: by ggml's keys, such as ``llama.context_length``; JSON values.
         capabilities: by Ollama's words: completion, tools, thinking, vision, audio, insert,
             embedding.
-        template: the text of the chat template; "" if there is none.
+        template: the text of the chat template; "" if there is none, or clients may not see it.
         defaults: values of requests that leave them out, by Ollama's names.
     """
 
@@ -57,11 +59,17 @@ NO_CARD: Final = ModelCard()
 
 
 def read_model_card(
-    path: Path, capabilities: tuple[str, ...], defaults: Mapping[str, Any] | None = None
+    path: Path,
+    capabilities: tuple[str, ...],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    shows_template: bool = False,
 ) -> ModelCard:
     """Read the card of a model; what its files do not say stays empty.
 
-    ``path``: a directory, or a GGUF file.
+    Args:
+        path: a directory, or a GGUF file.
+        shows_template: clients may see the chat template.
     """
     read = _read_gguf if path.is_file() else _read_directory
     architecture, quantization, facts, template = read(path)
@@ -74,7 +82,7 @@ def read_model_card(
         size=_size(path),
         facts=facts,
         capabilities=capabilities,
-        template=template,
+        template=template if shows_template else "",
         defaults=defaults or {},
     )
 
@@ -88,11 +96,15 @@ def _read_gguf(path: Path) -> tuple[str, str, dict[str, Any], str]:
         found = read_gguf_facts(path)
     except (OSError, ResourceError):
         return "", "", {}, ""
-    template = found.get("tokenizer.chat_template")
+    template = found.get(_TEMPLATE)
     facts = {
         name: value
         for name, value in found.items()
-        if isinstance(value, int | float) or (isinstance(value, str) and len(value) < _LONGEST_FACT)
+        if not name.startswith(_TEMPLATE)
+        and (
+            isinstance(value, int | float)
+            or (isinstance(value, str) and len(value) < _LONGEST_FACT)
+        )
     }
     form = _GGUF_FORM.search(path.stem)
     return (

@@ -154,6 +154,7 @@ class Begun(Struct, frozen=True):
         sources: passages that the answer may quote.
         prompt_ids: the token ids of each prompt, as 64-bit integers in the machine's byte order;
             None if the request does not ask for them, or if they are unknown.
+        prompts: the text of each prompt as the model got it, for APIs whose answers have it.
         stop: ends the generation in the engine, from any node, at any time, any number of times.
             Choices that are open then end with `Finished`, and `Ended` has the usage so far.
     """
@@ -166,6 +167,7 @@ class Begun(Struct, frozen=True):
     sampling: ResolvedSampling | None = None
     sources: Sequence[Source] = ()
     prompt_ids: Sequence[bytes] | None = None
+    prompts: Sequence[str] = ()
     stop: Callable[[], None] = nothing
 
 

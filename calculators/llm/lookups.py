@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.requests import fields
@@ -16,6 +15,7 @@ from calculators.llm.requests.request_limits import RequestLimits
 from calculators.llm.token_requests import MEMBERS as TOKENS_MEMBERS
 from calculators.llm.token_requests import chat_of
 from graph_runtime import Code
+from graphrt_base.version import version
 
 if TYPE_CHECKING:
     from calculators.llm.servable import LlmServable
@@ -34,15 +34,8 @@ def _name() -> str:
     return "" if request is None else request.model
 
 
-def _installed() -> str:
-    try:
-        return version("graphrt")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 #: Read when the module is imported, in a thread: it is in files.
-_VERSION: Final = _installed()
+_VERSION: Final = version()
 
 
 async def applied_template(servable: LlmServable, chat: ChatRequest) -> str:

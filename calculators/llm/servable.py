@@ -71,6 +71,8 @@ _PROMPT_FIELDS: Final = {
     Api.OLLAMA_GENERATE: "prompt",
     Api.TGI: "inputs",
 }
+#: The APIs whose answers have the prompt.
+_SHOWING_PROMPTS: Final = frozenset({Api.LLAMA_CPP_COMPLETION, Api.INFILL})
 
 
 class Prompts(Protocol):
@@ -432,6 +434,7 @@ class LlmServable:
                 sampling,
                 request.sources,
                 ids,
+                [prompt.text for prompt in prompts] if request.api in _SHOWING_PROMPTS else (),
             ),
             generation,
             choices,

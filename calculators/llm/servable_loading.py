@@ -192,6 +192,7 @@ def make_servable(
                 options.model_path,
                 _capabilities(model, parsers, engine.kind),
                 _shown_defaults(model.defaults),
+                shows_template=settings.show_tokenizer,
             ),
         ),
         ServingLimits(

@@ -34,7 +34,8 @@ class LlmSettings(RequestQueue):
     )
     show_tokenizer: bool = option(
         False,
-        "/tokenizer_info and /props show clients the chat template and the tokens around texts",
+        "/tokenizer_info, /props and /api/show give clients the chat template and the tokens "
+        "around texts; the prompt that a chat becomes is given in any case",
         group=RUNNING,
         metavar="BOOL",
         reads=switch,

@@ -524,9 +524,10 @@ def _unanswered(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield number and error of each line that may have no answer.
 
-    A batch that never began has no results.
+    A batch that never began has results only if its lines were counted when it was made, as
+    Anthropic's are: the lines of others may be anything.
     """
-    if status not in _NOT_RUN or batch.in_progress_at is None:
+    if status not in _NOT_RUN or not (batch.in_progress_at or batch.total):
         return
     try:
         reader = LineReader(

@@ -210,7 +210,10 @@ def test_lm_studios_clients_find_the_models(client: HttpClient) -> None:
 def test_the_chat_template_is_the_operators(client: HttpClient, shown: HttpClient) -> None:
     assert "chat_template" not in client.get("/props").json
     assert client.get("/tokenizer_info").status == 404
+    assert posted(client, "/api/show", model="demo")["template"] == ""
+    template = (DEMO / "chat_template.jinja").read_text()
     for path in ("/props", "/tokenizer_info"):
         found = shown.get(path).json
-        assert found["chat_template"] == (DEMO / "chat_template.jinja").read_text()
+        assert found["chat_template"] == template
         assert found["eos_token"] == "<|im_end|>"
+    assert posted(shown, "/api/show", model="demo")["template"] == template

@@ -124,6 +124,19 @@ def test_completions_of_llama_cpp_take_prompts_of_all_kinds(editor: ServerProces
     assert editor.client.ask("POST", "/completion", ids).json["tokens_evaluated"] == 3
 
 
+def test_answers_have_the_prompt_of_each_choice(editor: ServerProcess) -> None:
+    several = {"prompt": ["a", "b"], "n_predict": 2, "n_cmpl": 2}
+    answers = editor.client.ask("POST", "/completion", several).json
+    assert [each["prompt"] for each in answers] == ["a", "a", "b", "b"]
+    filled = editor.client.ask("POST", "/infill", {**VSCODE, "n_predict": 2}).json["prompt"]
+    assert VSCODE["input_prefix"] in filled
+    assert VSCODE["input_suffix"] in filled
+    with editor.client.open("POST", "/completion", {**several, "stream": True}) as response:
+        events = response.read().decode().split("\n\n")[:-1]
+    last = [each for event in events if (each := json.loads(event[6:]))["stop"]]
+    assert [each["prompt"] for each in last] == ["a", "a", "b", "b"]
+
+
 def test_errors_have_llama_cpps_form(editor: ServerProcess, client: HttpClient) -> None:
     refused = editor.client.ask("POST", "/infill", {**VSCODE, "n_predict": "many"})
     assert refused.status == 400

@@ -138,8 +138,9 @@ def test_a_batch_is_cancelled(client: anthropic.Anthropic) -> None:
     counts = done.request_counts
     assert counts.succeeded + counts.canceled == 3
     assert counts.canceled >= 2
-    kinds = [each.result.type for each in batches.results(made.id)]
-    assert set(kinds) <= {"succeeded", "canceled"}
+    results = {each.custom_id: each.result.type for each in batches.results(made.id)}
+    assert set(results) == {"0", "1", "2"}
+    assert set(results.values()) <= {"succeeded", "canceled"}
 
 
 def test_batches_are_listed_in_pages_and_belong_to_their_client(

@@ -35,6 +35,7 @@ LLAMA_CPP_SCHEMAS: Final[dict[str, schema.Schema]] = {
             "tokens_predicted": _COUNT,
             "tokens_evaluated": schema.integer("Tokens of the prompt.", minimum=0),
             "generation_settings": schema.anything("The limits and the sampling that were used."),
+            "prompt": schema.string("As the model got it."),
             "has_new_line": schema.flag(),
             "truncated": schema.flag(),
             "stop_type": schema.word(("eos", "limit", "word", "none"), "Why the text ends."),

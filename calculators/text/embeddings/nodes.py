@@ -41,6 +41,8 @@ from calculators.text.embeddings.servable import (
     openai_answer,
     tei_answer,
 )
+from calculators.text.text_models.encoder_task import INFO
+from calculators.text.text_models.info_endpoint import answer_info
 from calculators.text.text_models.text_model import off_loop
 from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import Calculator, CalculatorContext, Code, In, Out, SideIn
@@ -142,6 +144,9 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
 
     async def _answer(self, payload: HttpPayload) -> bytes:
         path = payload.uri.partition("?")[0]
+        if path == INFO.path:
+            kind = {"pooling": self._servable.pooling.lower()}
+            return answer_info(payload, self._servable.max_tokens, "embedding", kind)
         if path.endswith("detokenize"):
             return await answer_detokenize(self._servable.model, payload)
         if path.endswith("tokenize"):

@@ -49,6 +49,7 @@ from calculators.text.embeddings.request import (
     OLLAMA_EMBEDDINGS_MEMBERS,
     TEI_MEMBERS,
 )
+from calculators.text.text_models.info_endpoint import INFO_SCHEMAS, describe_info
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing
 
 _VECTOR: Final = array(number())
@@ -182,6 +183,6 @@ def describe(model: str) -> TaskDescription:
         "OllamaEmbeddingsRequest": with_timeout(OLLAMA_EMBEDDINGS_MEMBERS),
     }
     return TaskDescription(
-        (embeddings, embed, *googles, *ollama, *tokenizing.operations),
-        {**schemas, **GOOGLE_SCHEMAS, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+        (embeddings, embed, *googles, *ollama, *tokenizing.operations, describe_info()),
+        {**schemas, **GOOGLE_SCHEMAS, **_ANSWER_SCHEMAS, **tokenizing.schemas, **INFO_SCHEMAS},
     )

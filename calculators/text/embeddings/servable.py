@@ -325,6 +325,11 @@ class EmbeddingsServable(TextServable[EmbeddingsOptions]):
         )
 
     @property
+    def pooling(self) -> str:
+        """How the vectors of a text's tokens become one: "CLS", "LAST" or "MEAN"."""
+        return self._options.pooling
+
+    @property
     def card(self) -> ModelCard:
         """The facts about the model that clients ask for."""
         return read_model_card(self._options.model.directory, ("embedding",))

@@ -26,7 +26,7 @@ from calculators.text.embeddings.endpoints import (
     OLLAMA_EMBEDDINGS,
     TOKENIZE,
 )
-from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
+from calculators.text.text_models.encoder_task import INFO, EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.model_card import ModelCard
@@ -74,7 +74,7 @@ class EmbeddingsTask(EncoderTask):
 
     name = "embeddings"
     endpoints = (
-        *(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE),
+        *(EMBEDDINGS, EMBED, TOKENIZE, DETOKENIZE, INFO),
         *(EMBED_CONTENT, BATCH_EMBED_CONTENTS, OLLAMA_EMBED, OLLAMA_EMBEDDINGS),
     )
     docs = "calculators/text/embeddings/README.md"

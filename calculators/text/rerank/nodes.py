@@ -27,6 +27,8 @@ from calculators.text.rerank.request import (
     texts_of,
 )
 from calculators.text.rerank.servable import Floats, RerankServable, Scores
+from calculators.text.text_models.encoder_task import INFO
+from calculators.text.text_models.info_endpoint import answer_info
 from calculators.text.text_models.text_model import off_loop
 from calculators.text.text_models.tokenize_endpoint import answer_detokenize, answer_tokenize
 from graph_runtime import Calculator, CalculatorContext, Code, GraphError, In, Out, SideIn
@@ -225,6 +227,8 @@ class RerankCalculatorOV(PayloadCalculator):
 
     async def _answer(self, payload: HttpPayload) -> bytes:
         path = payload.uri.partition("?")[0]
+        if path == INFO.path:
+            return answer_info(payload, self._servable.max_tokens, "reranker", {})
         if path.endswith("/detokenize"):
             return await answer_detokenize(self._servable.model, payload)
         if path.endswith("/tokenize"):

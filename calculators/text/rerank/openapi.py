@@ -27,6 +27,7 @@ from calculators.kit.tasks.operation import (
 )
 from calculators.text.rerank import request
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
+from calculators.text.text_models.info_endpoint import INFO_SCHEMAS, describe_info
 from calculators.text.text_models.tokenize_endpoint import describe_tokenizing
 
 _INDEX: Final = integer("The place of the document in the request.", minimum=0)
@@ -132,6 +133,6 @@ def describe(model: str) -> TaskDescription:
         "ScoreRequest": with_timeout(request.SCORE_MEMBERS) | request.SCORE_NAMED,
     }
     return TaskDescription(
-        (rerank, score, *tokenizing.operations),
-        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas},
+        (rerank, score, *tokenizing.operations, describe_info()),
+        {**schemas, **_ANSWER_SCHEMAS, **tokenizing.schemas, **INFO_SCHEMAS},
     )

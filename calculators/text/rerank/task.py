@@ -16,7 +16,7 @@ from calculators.kit.settings.value_types import count
 from calculators.kit.tasks.model_config import continues_texts, is_cross_encoder
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, field, graph_text
 from calculators.text.rerank.endpoints import DETOKENIZE, RERANK, SCORE, TOKENIZE
-from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
+from calculators.text.text_models.encoder_task import INFO, EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -47,7 +47,7 @@ class RerankTask(EncoderTask):
     """The task of models that score pairs of texts."""
 
     name = "rerank"
-    endpoints = (RERANK, SCORE, TOKENIZE, DETOKENIZE)
+    endpoints = (RERANK, SCORE, TOKENIZE, DETOKENIZE, INFO)
     docs = "calculators/text/rerank/README.md"
     calculators = ("RerankCalculatorOV", "TextRerankCalculator")
     options = RerankTaskOptions

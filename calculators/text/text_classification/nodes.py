@@ -18,6 +18,8 @@ from calculators.text.text_classification.request import (
     parse_moderation_request,
     parse_predict_request,
 )
+from calculators.text.text_models.encoder_task import INFO
+from calculators.text.text_models.info_endpoint import about_labels, answer_info
 from graph_runtime import Calculator, CalculatorContext, Code, In, Options, Out, SideIn
 from protos import messages
 
@@ -99,8 +101,11 @@ class TextClassificationCalculatorOV(PayloadCalculator):
         cc.emit(response, await self._answer(payload))
 
     async def _answer(self, payload: HttpPayload) -> bytes:
-        body = payload.json()
         path = payload.uri.partition("?")[0]
+        if path == INFO.path:
+            about = about_labels(self._classifier.classes.labels)
+            return answer_info(payload, self._classifier.max_tokens, "classifier", about)
+        body = payload.json()
         match path.rpartition("/")[2]:
             case "moderations":
                 return await self._classifier.moderate(parse_moderation_request(body))

@@ -34,6 +34,7 @@ from calculators.text.text_classification.request import (
     MODERATION_MEMBERS,
     PREDICT_MEMBERS,
 )
+from calculators.text.text_models.info_endpoint import INFO_SCHEMAS, describe_info
 
 
 def _by_category(schema: Schema) -> Schema:
@@ -136,7 +137,7 @@ def describe(model: str) -> TaskDescription:
         **_MODERATION,
         **_CLASSES,
     }
-    return TaskDescription(operations, schemas)
+    return TaskDescription((*operations, describe_info()), {**schemas, **INFO_SCHEMAS})
 
 
 def _operation(

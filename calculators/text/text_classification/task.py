@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.tasks.model_config import is_text_classifier
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, graph_text
 from calculators.text.text_classification.endpoints import ENDPOINTS
-from calculators.text.text_models.encoder_task import EncoderTask, encoder_graph
+from calculators.text.text_models.encoder_task import INFO, EncoderTask, encoder_graph
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -27,7 +27,7 @@ class TextClassificationTask(EncoderTask):
     """The task of models that classify texts."""
 
     name = "text_classification"
-    endpoints = tuple(ENDPOINTS.values())
+    endpoints = (*ENDPOINTS.values(), INFO)
     docs = "calculators/text/text_classification/README.md"
     calculators = ("TextClassificationCalculatorOV", "TextClassificationCalculator")
     options = DeviceOptions

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.model_config import has_safetensors
 from calculators.kit.tasks.task import Task
 
+#: Of text-embeddings-inference: what a model takes.
+INFO: Final = TaskEndpoint("/info", prefixes=("",), methods=("GET",))
 #: Texts of one request; OpenAI has the same limit.
 MAX_TEXTS: Final = 2048
 #: Characters of one text. A longer one has more tokens than models take, or hundreds of windows.

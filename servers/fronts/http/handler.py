@@ -74,6 +74,7 @@ from servers.fronts.http.routes import (
     error_form,
     find_route,
     is_shared,
+    methods_at,
     nothing_at,
 )
 from servers.fronts.http.settings import HttpSettings
@@ -239,17 +240,19 @@ class Handler:
         if path == "/" and self._shows_no_page(request):
             return web.Response(text=RUNNING, headers=exchange.headers)
         route = find_route(path, request.method)
-        # A page that is switched off answers as if there were none.
-        if route is not None and route.endpoint in OF_PAGE and not self._settings.page.page:
+        # A page that is switched off answers as if there were none; its path has others.
+        is_page = route is not None and route.endpoint in OF_PAGE and path != "/"
+        if is_page and not self._settings.page.page:
             route = None
         if exchange.served:
-            methods = (method for each in exchange.served for method in each.endpoint.methods)
-            route = author_route(methods)
+            route = author_route(
+                method for each in exchange.served for method in each.endpoint.methods
+            )
         exchange.route = route
         if route is None:
             raise HttpError(404, nothing_at(path))
         if request.method == "OPTIONS":
-            return self._options(exchange, route)
+            return self._options(exchange, methods_at(path, route))
         if route.endpoint in OF_BATCHES and self._batches is None:
             raise HttpError(404, BATCHES_NOT_SERVED)
         if request.method not in route.methods:
@@ -258,10 +261,11 @@ class Handler:
             is_graphs = route.endpoint is Endpoint.GRAPH
             if is_googles or (is_graphs and not (exchange.endpoint or exchange.served)):
                 raise HttpError(404, nothing_at(path))
+            methods = methods_at(path, route)
             raise HttpError(
                 405,
-                f"the method must be {' or '.join(route.methods)} here",
-                headers={"Allow": _allowed(route)},
+                f"the method must be {' or '.join(methods)} here",
+                headers={"Allow": _allowed(methods)},
             )
         if route.endpoint is Endpoint.GRAPH:
             _note_client(exchange, access)
@@ -309,10 +313,9 @@ class Handler:
         is_there = name is not None and name[1] == self.ollama_port
         return is_there and "text/html" not in request.headers.get("Accept", "")
 
-    def _options(self, exchange: Exchange, route: Route) -> web.Response:
-        methods = (*route.methods, "OPTIONS")
-        allowed = self._guard.preflight_headers(exchange.request.headers, methods)
-        headers = {**exchange.headers, "Allow": ", ".join(methods), **allowed}
+    def _options(self, exchange: Exchange, methods: tuple[str, ...]) -> web.Response:
+        allowed = self._guard.preflight_headers(exchange.request.headers, (*methods, "OPTIONS"))
+        headers = {**exchange.headers, "Allow": _allowed(methods), **allowed}
         return web.Response(status=204, headers=headers)
 
     async def _reload(self, exchange: Exchange) -> web.StreamResponse:
@@ -454,8 +457,8 @@ def _check_names(route: Route) -> None:
         )
 
 
-def _allowed(route: Route) -> str:
-    return ", ".join((*route.methods, "OPTIONS"))
+def _allowed(methods: Iterable[str]) -> str:
+    return ", ".join((*methods, "OPTIONS"))
 
 
 def _json(exchange: Exchange, value: object, status: int = 200) -> web.Response:

@@ -309,6 +309,13 @@ def find_route(path: str, method: str = "GET") -> Route | None:
     return None
 
 
+def methods_at(path: str, route: Route) -> tuple[str, ...]:
+    """Return the methods of a path, by the route of one of them."""
+    if path == "/":
+        return tuple(dict.fromkeys((*FIXED[path].methods, *POST)))
+    return route.methods
+
+
 def nothing_at(path: str) -> str:
     """Return the error text for a path at which nothing is served, with paths that are served.
 

@@ -375,7 +375,7 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "modelfile": string(),
             "parameters": string("Defaults of requests, a line each."),
-            "template": string("The chat template."),
+            "template": string("The chat template, with `--show_tokenizer`."),
             "details": ref("OllamaModelDetails"),
             "model_info": anything("Facts about the model by ggml's keys."),
             "capabilities": array(string()),

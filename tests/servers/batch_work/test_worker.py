@@ -9,7 +9,7 @@ import resource
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -212,6 +212,28 @@ async def test_a_cancelled_batch_keeps_its_answers(store: BatchStore) -> None:
     assert len(output) + len(errors) == 30
     assert {each["error"]["code"] for each in errors} == {"batch_cancelled"}
     assert {each["response"] for each in errors} == {None}
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+@on_a_loop
+async def test_a_batch_that_ends_before_it_begins_has_results_if_it_is_counted(
+    store: BatchStore, is_counted: bool
+) -> None:
+    counted: dict[str, Any] = {"total": 3} if is_counted else {}
+    lines = lines_of(map(line, range(3)))
+    cancelled = add_batch(store, lines, **counted)
+    store.cancel(cancelled.id, "", unix_seconds())
+    expired = add_batch(store, lines, expires_at=unix_seconds(), **counted)
+    asked = Asked()
+    await work(store, asked)
+    for batch, code in (cancelled, "batch_cancelled"), (expired, "batch_expired"):
+        found = store.batch(batch.id, "")
+        assert (found.is_finished, found.total) == (True, 3 * is_counted)
+        output, errors = results_of(store, batch)
+        assert not output
+        assert [(each["custom_id"], each["error"]["code"]) for each in errors] == [
+            (f"request-{number}", code) for number in range(3 * is_counted)
+        ]
 
 
 @on_a_loop

@@ -81,6 +81,7 @@ class LlamaCppWriter(TextOnlyWriter):
     ) -> Mapping[str, Any]:
         """Return the members of a whole answer, or of the last event of a choice."""
         begun, text = self._begun, self._texts[index]
+        prompts = begun.prompts
         reason, stop_string = self._ends[index]
         stop_type = "word" if stop_string else _STOP_TYPES.get(reason, "none")
         if stop_string == "":
@@ -96,6 +97,8 @@ class LlamaCppWriter(TextOnlyWriter):
             "tokens_predicted": predicted,
             "tokens_evaluated": usage.prompt_tokens,
             "generation_settings": self._settings(),
+            # Each prompt has as many choices as every other.
+            "prompt": prompts[index * len(prompts) // begun.choices] if prompts else "",
             "has_new_line": "\n" in text,
             "truncated": False,
             "stop_type": stop_type,

@@ -55,6 +55,12 @@ def test_a_directory_is_served_as_the_task_says(site: Path) -> None:
         np.testing.assert_allclose(np.array(answer), [expected("Hello", "MEAN")], atol=1e-4)
         status, answer = serving.post("/v3/embeddings", {"model": "other", "input": "a"})
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
+        with serving.request("GET", "/info") as response:
+            text = response.read()
+            info = json.loads(text)
+        assert info["model_type"] == {"embedding": {"pooling": "mean"}}
+        assert info["model_id"] == "tiny"
+        DESCRIBED.check_answer("/info", "get", 200, "application/json", text)
         with serving.request("GET", "/v3/models") as response:
             assert [each["id"] for each in json.loads(response.read())["data"]] == ["tiny"]
         with serving.request("GET", "/openapi.json") as response:

@@ -66,6 +66,8 @@ def test_a_cross_encoder_is_recognized_and_served_on_all_paths(site: Path) -> No
         assert status == 400
         assert answer["error"]["message"] == "documents array should not be empty"
         assert answer["error"]["param"] == "documents"
+        _, info = serving.get("/info")
+        assert (info["model_type"], info["max_input_length"]) == ({"reranker": {}}, MAX_TOKENS)
         _, models = serving.get("/v3/models")
         assert [(each["task"], each["max_model_len"]) for each in models["data"]] == [
             ("rerank", MAX_TOKENS)

@@ -67,6 +67,10 @@ def test_a_directory_is_served_as_the_page_says(place: Path) -> None:
         (model,) = models["data"]
         assert (model["task"], model["max_model_len"]) == ("text_classification", MAX_TOKENS)
         assert model["labels"] == list(LABELS)
+        _, info = serving.get("/info")
+        (kind, about), *_ = info["model_type"].items()
+        assert (kind, info["max_input_length"]) == ("classifier", MAX_TOKENS)
+        assert list(about["id2label"].values()) == list(about["label2id"]) == list(LABELS)
         maps = Path(f"/proc/{serving.pid}/maps")
         if maps.exists():  # the model is in a process of its own
             assert "libopenvino" not in maps.read_text(encoding="utf-8")

@@ -369,6 +369,14 @@ def test_keys_are_needed_here_too(run: Run) -> None:
     assert isinstance(shut.json["error"], str)
 
 
+@pytest.mark.parametrize("has_page", [True, False])
+def test_the_root_says_that_one_may_post_to_it(run: Run, has_page: bool) -> None:
+    page = PageSettings(page=has_page)
+    for method, status in ("PUT", 405), ("OPTIONS", 204):
+        reply = asked(run, request("/", method=method), plane=plane(), page=page)[0]
+        assert (reply.status, reply.headers["allow"]) == (status, "GET, HEAD, POST, OPTIONS")
+
+
 def test_ollama_is_running_where_no_page_is(run: Run) -> None:
     got = request("/", method="GET")
     without = asked(run, got, plane=plane(), page=PageSettings(page=False))[0]
