@@ -130,7 +130,17 @@ def test_metrics_come_without_prometheus(browser: Browser, site: Site) -> None:
         page = visited.page
         chart = page.get_by_role("img", name=re.compile("Time to first token. median: now"))
         expect(chart).to_have_count(1)
-        expect(chart.locator("canvas")).to_have_count(1)
+        # One request: no line leads to its point, which is there all the same.
+        expect(chart.locator("circle")).to_have_count(1)
+        moment = page.get_by_label("Moment of Time to first token")
+        moment.focus()
+        expect(moment).to_have_attribute("aria-valuetext", re.compile(r"\d\d:\d\d:\d\d"))
+        expect(page.locator("main .values")).to_have_count(1)
+        visited.check()
+        moment.blur()
+        expect(page.locator("main .values")).to_have_count(0)
+        chart.hover()
+        expect(page.locator("main .values")).to_have_count(1)
         site.ask("failing")
         some = re.compile("Errors. failed requests: .*at most [1-9]")
         errors = page.get_by_role("img", name=some)
