@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class CallObserver(CallRecorder, Protocol):
     """Observer of a graph's runs: ``start`` opens each run, ``record_call`` follows for each call.
 
-    Both methods are called with the graph's lock held, so they must be quick.
+    All methods are called with the graph's lock held, so they must be quick.
     """
 
     def start(self, run: Run) -> None:
@@ -36,6 +36,10 @@ class BothObservers:
     def record_call(self, context: CalculatorContext, started: int, ended: int) -> None:
         self._one.record_call(context, started, ended)
         self._other.record_call(context, started, ended)
+
+    def record_flush(self, context: CalculatorContext) -> None:
+        self._one.record_flush(context)
+        self._other.record_flush(context)
 
 
 def both(one: CallObserver | None, other: CallObserver | None) -> CallObserver | None:

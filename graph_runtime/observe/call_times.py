@@ -62,3 +62,6 @@ class CallTimes:
             node.last_end = ended
         node.calls += 1
         node.busy_ns += ended - started
+
+    def record_flush(self, context: CalculatorContext) -> None:
+        return

@@ -81,12 +81,20 @@ class LiveCalls:
             len(kept) < KEPT_PACKETS or ended - self._looked.get(node, 0) >= _LOOK_EVERY
         ):
             self._looked[node] = ended
-            kept.extend(self._seen(context))
+            kept.extend(self._received(context))
+            kept.extend(self._sent(context))
 
-    def _seen(self, context: CalculatorContext) -> Iterable[SeenPacket]:
+    def record_flush(self, context: CalculatorContext) -> None:
+        kept = self._chosen.get(context._node.plan.node_id)
+        if kept is not None:
+            kept.extend(self._sent(context))
+
+    def _received(self, context: CalculatorContext) -> Iterable[SeenPacket]:
         for received in context.input_list:
             if received.packet.payload is not EMPTY:
                 yield describe_packet(received.name, received.packet, self._longest_value)
+
+    def _sent(self, context: CalculatorContext) -> Iterable[SeenPacket]:
         for shard in context.output_list:
             for packet in shard.packets[-KEPT_PACKETS:]:
                 yield describe_packet(shard.stream.name, packet, self._longest_value)

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -33,7 +34,7 @@ class TracedCall(NamedTuple):
         time: the input timestamp.
         started, ended: nanoseconds of ``time.perf_counter_ns``.
         thread: the identity of the thread that reported it.
-        received, sent: packets, by stream and timestamp.
+        received, sent: packets, by stream and timestamp; flushed ones too.
     """
 
     node: int
@@ -68,13 +69,19 @@ class Tracer:
         self._calls: deque[TracedCall] = deque(maxlen=capacity)
         self._recorded = 0
         self._names: list[tuple[str, str]] = []
-        self._inputs: list[str] = []
+        self._producers: dict[str, str] = {}
+        self._flushed: dict[int, list[tuple[str, int]]] = {}
         self._started = perf_counter_ns()
 
     @property
     def nodes(self) -> list[str]:
         """The names of the nodes by their ids; empty before the first run."""
         return [name for name, _ in self._names]
+
+    @property
+    def producers(self) -> Mapping[str, str]:
+        """The name of the node that sends a stream, by the stream. Graph inputs are not in it."""
+        return self._producers
 
     @property
     def calls(self) -> list[TracedCall]:
@@ -89,7 +96,9 @@ class Tracer:
     def start(self, run: Run) -> None:
         """Begin a run. Lock held."""
         self._names = [(node.name, node.calculator_type) for node in run.plan.nodes]
-        self._inputs = [each.name for each in run.plan.graph_inputs]
+        self._producers = {
+            output.stream: node.name for node in run.plan.nodes for output in node.output_plans
+        }
         if not self._calls:
             self._started = perf_counter_ns()
 
@@ -110,13 +119,13 @@ class Tracer:
                     for shard in context.input_list
                     if shard.packet.payload is not EMPTY
                 ],
-                [
-                    (shard.stream.name, packet.time)
-                    for shard in context.output_list
-                    for packet in shard.packets
-                ],
+                self._flushed.pop(id(context), []) + _sent(context),
             )
         )
+
+    def record_flush(self, context: CalculatorContext) -> None:
+        """Keep what a call that goes on has sent, for its record. Lock held."""
+        self._flushed.setdefault(id(context), []).extend(_sent(context))
 
     def to_json(self) -> TraceObject:
         """The trace as a JSON object in the Trace Event Format; times are in microseconds."""
@@ -157,8 +166,10 @@ class Tracer:
                 flows += 1
                 sender, sending_ended = sent_at[packet]
                 flow = {"name": packet[0], "cat": "packet", "id": flows, "pid": pid}
-                # Inside the sender's slice, so that the arrow starts at it.
-                events.append({"ph": "s", "tid": sender, "ts": sending_ended - 0.001, **flow})
+                # Inside the sender's slice, so that the arrow starts at it. A call that flushes
+                # goes on after its packets are taken.
+                sending = min(sending_ended - 0.001, begin)
+                events.append({"ph": "s", "tid": sender, "ts": sending, **flow})
                 events.append({"ph": "f", "bp": "e", "tid": lane, "ts": begin, **flow})
             for packet in sent:
                 sent_at[packet] = (lane, end)
@@ -209,6 +220,14 @@ class _Lanes:
                     }
                 )
         return events
+
+
+def _sent(context: CalculatorContext) -> list[tuple[str, int]]:
+    return [
+        (shard.stream.name, packet.time)
+        for shard in context.output_list
+        for packet in shard.packets
+    ]
 
 
 def phase_of(context: CalculatorContext) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
@@ -157,25 +157,27 @@ def _timeline(request_id: str, followed: _FollowedRequest) -> Timeline:
             for node, of_node in by_node.items()
         ],
         cut=tracer.dropped,
-        packets=_packets(calls, names, at(calls[0].started) if calls else 0, at),
+        packets=_packets(calls, tracer, at),
         generations=[_generation(each, at) for each in followed.record.generations],
     )
 
 
 def _packets(
-    calls: Iterable[TracedCall], names: list[str], began: int, at: Any
+    calls: Sequence[TracedCall], tracer: Tracer, at: Any
 ) -> list[tuple[str, int | str, int, str, str]]:
     """Return an entry per receiver of each packet."""
-    sent: dict[tuple[str, int], tuple[int, str]] = {}
-    for call in calls:
-        for packet in call.sent:
-            sent[packet] = (at(call.ended), names[call.node])
+    names, producers = tracer.nodes, tracer.producers
+    sent = {packet: call.ended for call in calls for packet in call.sent}
     found = []
     for call in calls:
         for packet in call.received:
             stream, time_ = packet
-            when, producer = sent.get(packet, (began, ""))
-            found.append((stream, _shown(time_), when, producer, names[call.node]))
+            producer = producers.get(stream, "")
+            # A call that flushed goes on, and is perhaps not recorded yet.
+            when = min(sent.get(packet, call.started), call.started)
+            if not producer:
+                when = calls[0].started
+            found.append((stream, _shown(time_), at(when), producer, names[call.node]))
     return found
 
 

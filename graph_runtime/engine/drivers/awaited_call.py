@@ -35,6 +35,9 @@ class CallRecorder(Protocol):
         ``time.perf_counter_ns``. The graph's lock is held, so this must be quick.
         """
 
+    def record_flush(self, context: CalculatorContext) -> None:
+        """Record what a call that goes on has sent since its last flush; as `record_call`."""
+
 
 class AwaitingDriver(Protocol):
     """The parts of `graph_runtime.engine.drivers.driver.Driver` that such a task uses."""

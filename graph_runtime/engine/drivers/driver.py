@@ -154,6 +154,8 @@ class Driver(ABC):
     def flush(self, context: CalculatorContext) -> None:
         """Propagate what a running call has sent so far. Lock not held; inside the call."""
         with self.lock:
+            if self.tracer is not None:
+                self.tracer.record_flush(context)
             self.scheduler.flow.flush(context)
             self.after_step()
             self.settle()

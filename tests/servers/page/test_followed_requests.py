@@ -85,6 +85,42 @@ def test_a_request_is_followed_by_its_id_while_it_runs(tmp_path: Path) -> None:
     on_page(tmp_path, scenario)
 
 
+def test_packets_that_leave_a_call_that_goes_on_have_their_producer(tmp_path: Path) -> None:
+    async def scenario(page: Page) -> None:
+        await follow(page, "pieces", {"request_id": "mine"})
+        async with page.streaming("pieces", "mine") as lines:
+            assert await anext(lines) == "data: 0"
+            running = (await page.client.get("/v1/requests/mine")).json()
+            assert [each[3:] for each in running["packets"] if each[0] == "piece"] == [
+                ["pieces", "after"]
+            ]
+            async with page.watching("graphs=pieces&focus=pieces/pieces") as watched:
+                await watched.until(lambda seen: "pieces" in seen.graphs)
+                orders["pieces"].put_nowait("on")
+                await watched.until(
+                    lambda seen: any(each["last"] for each in seen.named("packets"))
+                )
+                (sent,) = watched.named("packets")[-1]["last"]
+                assert (sent["s"], sent["ts"]) == ("piece", 1)
+            orders["pieces"].put_nowait("on")
+            assert [line async for line in lines if line][-1] == "data: [DONE]"
+        timeline = await ended(page, "mine")
+        way = [(each[0], each[3], each[4]) for each in timeline["packets"]]
+        assert way == [("input", "", "pieces"), *[("piece", "pieces", "after")] * 3]
+        calls = {node["name"]: node["calls"] for node in timeline["nodes"]}
+        taken = [began for began, _, phase, _ in calls["after"] if phase == "process"]
+        sent = [each[2] for each in timeline["packets"] if each[0] == "piece"]
+        assert all(at <= began for at, began in zip(sent, taken, strict=True))
+        trace = (await page.client.get("/v1/requests/mine?format=perfetto")).json()
+        arrows = [each for each in trace["traceEvents"] if each["ph"] in "sf"]
+        assert len(arrows) == 2 * 3
+        assert all(
+            start["ts"] <= end["ts"] for start, end in zip(arrows[::2], arrows[1::2], strict=True)
+        )
+
+    on_page(tmp_path, scenario, graphs=("pieces",))
+
+
 def test_a_followed_request_is_a_file_for_perfetto(tmp_path: Path) -> None:
     async def scenario(page: Page) -> None:
         await follow(page, "echo", {"next": 2.0})

@@ -52,6 +52,21 @@ class Turns(Calculator):
         self.turn += 1
 
 
+class Pieces(Calculator):
+    """Sends an event per order in one call, each at once."""
+
+    request = In[HttpPayload]("HTTP_REQUEST_PAYLOAD")
+    piece = Out[str]("PIECE")
+    timestamp_offset = None
+
+    async def process(self, cc: CalculatorContext) -> None:
+        for number in range(2):
+            cc.emit(self.piece, f"data: {number}\n\n", at=number)
+            cc.flush()
+            await orders["pieces"].get()
+        cc.emit(self.piece, "data: [DONE]\n\n", at=2)
+
+
 class Numbers(Calculator):
     """A source of ten numbers."""
 
@@ -110,6 +125,22 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
+PIECES: Final = """
+input_stream: "HTTP_REQUEST_PAYLOAD:input"
+output_stream: "HTTP_RESPONSE_PAYLOAD:output"
+node {
+  name: "pieces"
+  calculator: "Pieces"
+  input_stream: "HTTP_REQUEST_PAYLOAD:input"
+  output_stream: "PIECE:piece"
+}
+node {
+  name: "after"
+  calculator: "PassThroughCalculator"
+  input_stream: "piece"
+  output_stream: "output"
+}
+"""
 ECHO: Final = """
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
 output_stream: "HTTP_RESPONSE_PAYLOAD:output"
@@ -120,7 +151,7 @@ node {
   output_stream: "HTTP_RESPONSE_PAYLOAD:output"
 }
 """
-GRAPHS: Final = {"turns": TURNS, "pressed": PRESSED, "echo": ECHO}
+GRAPHS: Final = {"turns": TURNS, "pressed": PRESSED, "echo": ECHO, "pieces": PIECES}
 
 
 class Watched:
@@ -200,8 +231,16 @@ class Page:
     @asynccontextmanager
     async def turning(self, name: str, request_id: str = "") -> AsyncIterator[AsyncIterator[str]]:
         """Send a request that streams until `orders` of this name end it."""
+        async with self.streaming("turns", request_id, orders=name) as lines:
+            yield lines
+
+    @asynccontextmanager
+    async def streaming(
+        self, graph: str, request_id: str = "", **members: Any
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """Send a request to a graph that streams."""
         headers = {"x-request-id": request_id} if request_id else {}
-        body = {"model": "turns", "stream": True, "orders": name}
+        body = {"model": graph, "stream": True, **members}
         path = "/v3/chat/completions"
         async with self.client.stream("POST", path, json=body, headers=headers) as answer:
             assert answer.status_code == 200
@@ -229,7 +268,7 @@ def on_page(
     async def run() -> None:
         orders.clear()
         registry = make_registry()
-        for each in (Turns, Numbers, Slow):
+        for each in (Turns, Pieces, Numbers, Slow):
             registry.register_calculator(each)
         entries = tuple(write_graph(folder, name, GRAPHS[name]) for name in graphs)
         settings = HttpSettings(port=0, page=page or PageSettings(), **http)
