@@ -289,7 +289,10 @@ def function_calculator(function: Callable[..., Any]) -> type[Calculator]:
             raise _not_declared(function, declared, f"a tuple of {len(outputs)} values is needed")
         for place, value in enumerate(result):
             if value is not None:
-                cc.emit(getattr(self, f"out_{place}"), value)
+                try:
+                    cc.emit(getattr(self, f"out_{place}"), value)
+                except PacketTypeError as error:
+                    raise _not_declared(function, declared, str(error)) from None
             elif not may_be_none[place]:
                 what = f"None as value {place + 1}" if is_several else "None"
                 raise _not_declared(
