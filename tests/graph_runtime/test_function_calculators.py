@@ -189,7 +189,7 @@ def test_types_are_checked() -> None:
     def lies(value: int) -> int:
         return str(value)  # type: ignore[return-value]
 
-    with pytest.raises(RunError, match='lies is declared `-> int`: .*"string", but "int" was'):
+    with pytest.raises(RunError, match=r'lies is declared `-> int`: .*"string", but "int" was'):
         values(lies, 1)
     with pytest.raises(RunError, match='stores "string", but "int" was requested'):
         values(lies, "one")

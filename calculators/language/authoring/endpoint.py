@@ -58,6 +58,8 @@ import msgspec
 
 from calculators.kit.requests.http_answer import HttpAnswer
 from calculators.kit.requests.http_payload import FormFile, HttpPayload, RequestError
+from calculators.kit.requests.members import check_object
+from calculators.kit.requests.request_record import set_current_record
 from calculators.kit.tasks import AuthorEndpoint, ErrorForm, endpoint_at, is_servers
 from calculators.kit.tasks.author_endpoint import AUTHOR_METHODS
 from calculators.kit.tasks.operation import (
@@ -82,6 +84,7 @@ from calculators.language.authoring.json_values import (
     JsonSchemas,
     converted,
     fits,
+    members_of,
     missing,
     plain,
 )
@@ -270,7 +273,14 @@ class _Shape:
         #: Named parameters are members of the body, where there is one.
         self._has_members = not self._has_body and not self._is_socket and _From.NAMED in parts
         takes_body = any(each in _BODY_METHODS for each in methods)
-        self._takes_any = _From.REQUEST in parts and not (
+        self._takes_whole = _From.REQUEST in parts
+        #: Names that a query or body may have, where parameters take their members.
+        self._named = frozenset(
+            each.name for each in self._parameters if each.part in (_From.NAMED, _From.FILE)
+        )
+        bodies = [each.hint for each in self._parameters if each.part is _From.BODY]
+        self._body_members = frozenset[str]().union(*map(members_of, bodies))
+        self._takes_any = self._takes_whole and not (
             self._has_body or self._has_form or self._has_members
         )
         inputs = {_From.BODY, _From.FILE} | ({_From.NAMED} if self._has_members else set())
@@ -432,6 +442,12 @@ class _Shape:
             raise RequestError(text, code=Code.NOT_FOUND)
         found: dict[str, Any] = {}
         members, are_texts = self._members(payload, query)
+        if not self._takes_whole:
+            set_current_record(payload.record)
+            if self._named:
+                check_object(members, "", self._named)
+            if self._body_members and isinstance(payload.parsed_json, dict):
+                check_object(payload.parsed_json, "", self._body_members)
         for each in self._parameters:
             match each.part:
                 case _From.REQUEST:

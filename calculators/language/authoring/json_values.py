@@ -11,6 +11,7 @@ import inspect
 import re
 import types
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Final, Literal, Union, get_args, get_origin, is_typeddict
 
 import msgspec
@@ -55,8 +56,20 @@ def converted(value: Any, hint: Any, name: str = "", *, are_texts: bool = False)
         raise missing(".".join(each for each in (where, lacking[1]) if each))
     if are_texts:
         text = text.partition(", got ")[0]
+    if not place and text.startswith("Invalid enum value") and (known := _choices(hint)):
+        text = f"{text[len('Invalid enum value ') :]} is none of {', '.join(map(repr, known))}"
     text = f"{text[:1].lower()}{text[1:]}".replace("`", "")
     raise RequestError(f"{where or 'the body'}: {text}", param=where or None)
+
+
+def _choices(hint: Any) -> list[Any]:
+    """Return the values of an enum's or a literal's type; [] for any other."""
+    kind = resolved(hint)
+    if get_origin(kind) in (Union, types.UnionType):
+        return [value for each in get_args(kind) for value in _choices(each)]
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    return [each.value for each in kind] if isinstance(kind, type(Enum)) else []
 
 
 _OF_MODEL: Final = re.compile(r"\[\[(.*?)\]\] (.*)", re.DOTALL)
@@ -174,3 +187,13 @@ class JsonSchemas:
 
     def _add(self, named_ones: Mapping[str, Any]) -> None:
         self.named.update({f"{self._prefix}{name}": each for name, each in named_ones.items()})
+
+
+def members_of(hint: Any) -> frozenset[str]:
+    """Return the members of objects of a type; none if it has no fixed ones, as a dictionary."""
+    schemas = JsonSchemas("")
+    schema = schemas.of(hint)
+    if "$ref" in schema:
+        schema = schemas.named[schema["$ref"].rpartition("/")[2]]
+    is_open = bool(schema.get("additionalProperties"))
+    return frozenset() if is_open else frozenset(schema.get("properties", ()))
