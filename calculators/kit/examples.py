@@ -64,9 +64,13 @@ def example_name(path: str) -> str:
 
 
 def example(path: str) -> Path | None:
-    """Return the example that a path ``examples/...`` names, or None."""
+    """Return the example that a path ``examples/...`` names, or None.
+
+    A graph of one file may be named as `graphrt examples` lists it, without its suffix.
+    """
     first, slash, rest = path.removeprefix("./").partition("/")
     root = examples_directory() if first == "examples" and slash else None
     if root is None or ".." in Path(rest).parts:
         return None
-    return root / rest if os.path.lexists(root / rest) else None
+    places = (root / rest, root / f"{rest}.pbtxt")
+    return next((each for each in places if os.path.lexists(each)), None)

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any, Final
 
+from calculators.kit.examples import example_name
 from graph_runtime import (
     GraphError,
     GraphSyntaxError,
@@ -215,17 +216,22 @@ class GraphCheck:
             line=line,
             column=column,
             node=node,
-            hint=hint or _hint(cause) or _raised_at(cause),
+            hint=hint or calculator_hint(cause, self.path) or _raised_at(cause),
         )
 
 
-def _hint(error: Any) -> str | None:
-    if isinstance(error, NotFoundError) and "Unable to find Calculator" in str(error):
-        return (
-            "calculators of your own are loaded with `--calculators MODULE_OR_FILE` or by the key "
-            "python_path of a config.json, subgraphs with `--subgraph FILE`"
-        )
-    return None
+def calculator_hint(error: object, path: str) -> str | None:
+    """Return where the calculator may be that a graph's file asks for and nothing registers."""
+    if not isinstance(error, NotFoundError) or "Unable to find Calculator" not in str(error):
+        return None
+    beside = Path(path).with_suffix(".py")
+    if beside.is_file():
+        name = example_name(str(beside))
+        return f"it may be in the file beside the graph: `--calculators {name}`"
+    return (
+        "calculators of your own are loaded with `--calculators MODULE_OR_FILE` or by the key "
+        "python_path of a config.json, subgraphs with `--subgraph FILE`"
+    )
 
 
 def _raised_at(error: BaseException | None) -> str | None:

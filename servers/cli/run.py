@@ -20,6 +20,7 @@ from graph_runtime.authoring.author_frame import author_frame
 from graph_runtime.errors import did_you_mean
 from servers.cli import language_run
 from servers.cli.feed import AddPacket, FeedError, FeedLine, FeedRunner, observed_streams, read_feed
+from servers.cli.graph_check import calculator_hint
 from servers.cli.graph_registry import graph_file, located, make_registry
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.json_value import decode_value, encode_time, encode_value, parse_json
@@ -150,7 +151,9 @@ def execute(args: argparse.Namespace) -> int:
             source = GraphSource(args.graph, registry)
             plan = source.validate()
         except GraphError as error:
-            raise CommandFailed(located(args.graph, error)) from error
+            causes = [each.__cause__ for each in getattr(error, "findings", ())]
+            hints = filter(None, (calculator_hint(each, args.graph) for each in causes))
+            raise CommandFailed(located(args.graph, error), hint=next(hints, None)) from error
         _check_names(side_packets, source, plan)
         for warning in plan.warnings:
             print_warning(f"{args.graph}: {warning}")

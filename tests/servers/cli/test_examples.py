@@ -107,6 +107,18 @@ def test_commands_take_examples_that_do_not_lie_here(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_a_graph_of_one_file_needs_no_suffix_and_its_calculators_are_named(
+    command: str, tmp_path: Path
+) -> None:
+    done = graphrt(command, "examples/graphs/join", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "hint: it may be in the file beside the graph: `--calculators " in done.stderr
+    assert "examples/graphs/join.py`" in done.stderr
+    words = ["examples/graphs/join", "--calculators=examples/graphs/join.py"]
+    assert graphrt(command, *words, cwd=tmp_path).returncode == 0
+
+
 def test_what_lies_here_comes_first(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "config.json").write_text('{"mediapipe_config_list": []}')
