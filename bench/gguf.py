@@ -161,7 +161,8 @@ _SHORT: Final = 320
 #: New tokens of a stream, and the prompts whose first tokens are waited for.
 _NEW: Final = 32
 _PROMPTS: Final = (16, 128, 512)
-_DEFAULT: Final = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+_SERVED: Final = {"INFERENCE_PRECISION_HINT": "f32"}
+_DEFAULT: Final = {**_SERVED, "KV_CACHE_PRECISION": "f32"}
 _FOREIGN: Final = (
     "Grüße aus München: Der Zug fährt heute nicht, weil die Strecke gesperrt ist. La réunion "
     "commence à neuf heures, et tout le monde est prié d'être à l'heure.\n今天天气很好，我们去公园"  # noqa: RUF001
@@ -227,6 +228,7 @@ def exactness(path: Path, source: Path, *, with_peer: bool) -> None:
         (OffsetForm.SPLIT, EXACT, "split, without dynamic quantization"),
         (OffsetForm.SCALED, EXACT, "scaled, without dynamic quantization"),
         (OffsetForm.SCALED, _DEFAULT, "scaled"),
+        (OffsetForm.SCALED, _SERVED, "scaled, cache in 8 bits, as it is served"),
         (OffsetForm.SPLIT, _DEFAULT, "split"),
         (OffsetForm.EXACT, _DEFAULT, "exact, with dynamic quantization"),
     ):

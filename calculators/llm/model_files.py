@@ -209,6 +209,8 @@ def read_model_length(model: Path) -> int | None:
 _SCALE_BYTES: Final = 8
 #: Tokens of a block, which share the scales of a channel of keys.
 _BLOCK_TOKENS: Final = 32
+#: Bytes of a number that is not quantized.
+_PLAIN_BYTES: Final = {"f32": 4, "f16": 2, "bf16": 2}
 _LONGEST_CONSIDERED: Final = 4096
 _GIB: Final = 1 << 30
 
@@ -224,13 +226,17 @@ class CacheShape(NamedTuple):
     heads: Mapping[tuple[int, int], int]
     length: int | None
 
-    @property
-    def bytes_per_token(self) -> int:
-        """Bytes with the CPU plug-in's default precision, u8.
+    def bytes_per_token(self, precision: str = "") -> int:
+        """Return the bytes of a token.
 
-        Keys have a scale per channel and block, values one per token (openvino 2026.4; measured:
-        437,760 bytes per block of SmolLM2-135M, 30 layers, 3 heads, 64 channels).
+        Args:
+            precision: one that is not in `_PLAIN_BYTES` counts as the CPU plug-in's default, u8.
+
+        In u8 keys have a scale per channel and block, values one per token (openvino 2026.4;
+        measured: 437,760 bytes per block of SmolLM2-135M, 30 layers, 3 heads, 64 channels).
         """
+        if plain := _PLAIN_BYTES.get(precision):
+            return sum(count * plain * (key + value) for (key, value), count in self.heads.items())
         return sum(
             count * (key * (_BLOCK_TOKENS + _SCALE_BYTES) // _BLOCK_TOKENS + value + _SCALE_BYTES)
             for (key, value), count in self.heads.items()
@@ -255,17 +261,20 @@ def read_cache_shape(model: Path) -> CacheShape | None:
     return CacheShape(decoder.cached_heads, decoder.context)
 
 
-def cache_size_for(shape: CacheShape, memory: int, conversations: int = 64) -> int:
+def cache_size_for(
+    shape: CacheShape, memory: int, precision: str = "", conversations: int = 64
+) -> int:
     """Return the ``cache_size``, in GB, that keeps so many conversations.
 
     Args:
         memory: bytes that the process may use; a quarter of them is the most.
+        precision: of the cache; "": the default.
 
     Returns:
         At least 1. The cache is reserved, and takes memory only as far as it is used.
     """
     length = min(shape.length or _LONGEST_CONSIDERED, _LONGEST_CONSIDERED)
-    wanted = shape.bytes_per_token * length * conversations
+    wanted = shape.bytes_per_token(precision) * length * conversations
     return max(1, min(-(-wanted // _GIB), memory // 4 // _GIB))
 
 

@@ -7,6 +7,7 @@ Names, defaults and the graph's form are OpenVINO Model Server's (``graph_export
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -15,7 +16,7 @@ from calculators.kit.machine import has_slow_bfloat16
 from calculators.kit.tasks.task import ModelToServe, TaskError
 from calculators.llm.engine.settings import KINDS, NPU, PipelineType
 from calculators.llm.model_files import cache_size_for, read_cache_shape
-from calculators.llm.options.plugin_config import WEIGHTS_FORM, read_plugin_config
+from calculators.llm.options.plugin_config import WEIGHTS_FORM, keep_numbers, read_plugin_config
 from calculators.llm.parsers.registry import (
     parser_problem,
     reasoning_parser_names,
@@ -95,7 +96,7 @@ class TextGeneration(TextGenerationOptions):
         if not self._is_stateful:
             options["enable_prefix_caching"] = _word(self.enable_prefix_caching)
         if not self._is_stateful or self.cache_size:
-            options["cache_size"] = str(self._cache_size(model))
+            options["cache_size"] = str(self._cache_size(model, properties))
         if self.pipeline_type:
             options["pipeline_type"] = self.pipeline_type
         if self.max_num_batched_tokens is not None:
@@ -125,14 +126,15 @@ class TextGeneration(TextGenerationOptions):
     def _computes_on_cpu(self) -> bool:
         return self.target_device in ("", "CPU")
 
-    def _cache_size(self, model: ModelToServe | None) -> int:
+    def _cache_size(self, model: ModelToServe | None, properties: Mapping[str, object]) -> int:
         """Return the option, or a size in GB for the model: only a fixed cache keeps prefixes."""
         if self.cache_size is not None:
             return self.cache_size
         if model is None or not self.enable_prefix_caching or not self._computes_on_cpu:
             return 0
         shape = read_cache_shape(model.path)
-        return 0 if shape is None else cache_size_for(shape, model.memory)
+        precision = str(properties.get("KV_CACHE_PRECISION", ""))
+        return 0 if shape is None else cache_size_for(shape, model.memory, precision)
 
     def _properties(self) -> dict[str, Any]:
         """Return ``plugin_config`` with the properties that have options of their own."""
@@ -140,8 +142,6 @@ class TextGeneration(TextGenerationOptions):
             properties: dict[str, Any] = dict(read_plugin_config(self.plugin_config))
         except ResourceError as error:
             raise TaskError(f"--{error.message}") from None
-        if self.exact:
-            properties.setdefault(WEIGHTS_FORM, "exact")
         is_on_npu = self.target_device.startswith(NPU)
         if self.max_prompt_len is not None and not is_on_npu:
             raise TaskError("--max_prompt_len: only an NPU has it; it needs --target_device NPU")
@@ -156,6 +156,8 @@ class TextGeneration(TextGenerationOptions):
             if name in properties:
                 raise TaskError(f"--{option}: --plugin_config sets {name} too; leave one of them")
             properties[name] = value
+        if self.exact and properties.setdefault(WEIGHTS_FORM, "exact") == "exact":
+            keep_numbers(properties, self.target_device)
         if is_on_npu and self.enable_prefix_caching:
             properties.setdefault("NPUW_LLM_ENABLE_PREFIX_CACHING", True)
         return properties

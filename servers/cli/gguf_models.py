@@ -26,6 +26,7 @@ from calculators.kit.machine import usable_memory
 from calculators.kit.model_cache import user_cache
 from calculators.llm.model_files import cache_size_for, read_cache_shape
 from calculators.llm.model_source import check_templates
+from calculators.llm.options.plugin_config import keep_numbers
 from calculators.llm.parsers.pattern import described
 from calculators.llm.prompt.chat_template.chat_renderer import ChatRenderer
 from calculators.llm.prompt.chat_template.chat_template import ChatTemplate
@@ -107,7 +108,9 @@ def options_of_directory(options: Mapping[str, Any], *, exact: bool) -> dict[str
     found = dict(options)
     if exact:
         properties = json.loads(found.get("plugin_config") or "{}")
-        properties.setdefault("DYNAMIC_QUANTIZATION_GROUP_SIZE", 0)
+        if precision := found.pop("kv_cache_precision", ""):
+            properties.setdefault("KV_CACHE_PRECISION", precision)
+        keep_numbers(properties, found.get("target_device", ""))
         found["plugin_config"] = json.dumps(properties)
     return found
 
@@ -177,8 +180,8 @@ def _facts(source: GgufSource) -> dict[str, Any]:
         "cache": None
         if shape is None or source.pooling
         else {
-            "bytes_per_token": shape.bytes_per_token,
-            "bytes_of_context": shape.bytes_per_token * decoder.context,
+            "bytes_per_token": shape.bytes_per_token(),
+            "bytes_of_context": shape.bytes_per_token() * decoder.context,
             "default_size_gb": cache_size_for(shape, usable_memory()),
         },
     }

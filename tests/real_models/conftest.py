@@ -34,7 +34,7 @@ def client(smollm2: ServerProcess) -> HttpClient:
 
 @pytest.fixture(scope="session")
 def scoring(gguf: Path, child_program: None) -> Iterator[HttpClient]:
-    """Return a client of a server that computes the log-probabilities of prompts."""
-    options = ("--model_name", "smollm2", "--enable_prefix_caching", "false")
+    """Return a client of a server that computes with the file's own numbers, and rounds nothing."""
+    options = ("--model_name", "smollm2", "--exact", "true")
     with ServerProcess(gguf, *options) as server:
         yield server.client

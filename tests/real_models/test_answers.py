@@ -13,9 +13,11 @@ from tests.real_models.asking import FRANCE, chat, complete, events, message
 TEXT = "The capital of France is Paris, and the capital of Italy is Rome."
 
 
-def test_a_question_is_answered(client: HttpClient) -> None:
-    body = chat(client)
-    assert "Paris" in message(body)["content"]
+def test_a_question_is_answered(scoring: HttpClient) -> None:
+    # By the file's own numbers "The" is 0.08 ahead of "L", which begins a text without an end:
+    # llama.cpp rounds inputs to 8 bits, as graphrt does by default, and both begin with "L".
+    body = chat(scoring)
+    assert message(body)["content"] == "The capital of France is Paris."
     assert body["choices"][0]["finish_reason"] == "stop"
 
 
@@ -63,19 +65,23 @@ def test_the_most_likely_end_of_a_text_is_the_one_that_the_model_would_write(
     (chosen,) = wrote["logprobs"]["token_logprobs"]
     scores = {word: _score(scoring, begin, f" {word}") for word in ("Paris", "London", "Banana")}
     assert wrote["text"] == " Paris"
-    assert math.isclose(scores["Paris"], chosen, abs_tol=0.1)
+    assert math.isclose(scores["Paris"], chosen, abs_tol=1e-3)
     assert scores["Paris"] > scores["London"] > scores["Banana"]
 
 
 def test_a_scored_text_is_the_sum_of_its_parts(scoring: HttpClient) -> None:
-    """A continuation scored at once, and token by token, each with the text before as prompt."""
+    """A continuation scored at once, and token by token, each with the text before as prompt.
+
+    Only with the file's own numbers: in a cache of 8 bits the scale of a key depends on the tokens
+    after it, and these sums then differ by up to 0.35.
+    """
     begin, end = "Water freezes at zero degrees", " Celsius and boils at"
     whole = _logprobs(scoring, begin + end)
     before = len(_logprobs(scoring, begin))
     ids = _ids(scoring, begin + end)
     assert len(ids) == len(whole)
     parts = [_logprobs(scoring, ids[: n + 1])[-1] for n in range(before, len(ids))]
-    assert sum(whole[before:]) == pytest.approx(sum(parts), abs=0.2)
+    assert sum(whole[before:]) == pytest.approx(sum(parts), abs=1e-3)
 
 
 def _score(client: HttpClient, begin: str, end: str) -> float:

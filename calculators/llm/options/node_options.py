@@ -348,7 +348,7 @@ def _engine_settings(
 ) -> tuple[EngineSettings, str]:
     """Return the engine's settings, and the form of weights, which the engine does not read."""
     plugin_config = read_plugin_config(options.plugin_config)
-    weights_form = read_weights_form(plugin_config, path)
+    weights_form = read_weights_form(plugin_config, path, options.device)
     asked = type(options).PipelineType.Name(options.pipeline_type)
     pipeline_type = find_pipeline_type(asked, path, options.device)
     settings = EngineSettings(

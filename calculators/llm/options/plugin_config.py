@@ -201,11 +201,10 @@ def read_plugin_config(
     return config
 
 
-def read_weights_form(config: Properties, model: Path) -> str:
+def read_weights_form(config: Properties, model: Path, device: str) -> str:
     """Take the form of a GGUF file's weights out of the properties; "" leaves it to the server.
 
-    With the file's own numbers (``exact``) nothing else rounds either: the inputs of products are
-    not quantized.
+    With the file's own numbers (``exact``) nothing else rounds either; see `keep_numbers`.
 
     Raises:
         ResourceError: there is no such form, or the model is not a GGUF file.
@@ -223,8 +222,23 @@ def read_weights_form(config: Properties, model: Path) -> str:
             f"plugin_config: {WEIGHTS_FORM}: only a GGUF file is converted; leave it out"
         )
     if form == "exact":
-        config.setdefault("DYNAMIC_QUANTIZATION_GROUP_SIZE", 0)
+        keep_numbers(config, device)
     return str(form)
+
+
+def keep_numbers(config: Properties, device: str) -> None:
+    """Set the properties by which nothing is rounded, unless others are given.
+
+    Inputs of products are not quantized. On a CPU keys and values are kept as they are computed: in
+    8 bits the scale of a key depends on its neighbours, so that the tokens after a text change its
+    log-probabilities (``bench/gguf.md``).
+    """
+    config.setdefault("DYNAMIC_QUANTIZATION_GROUP_SIZE", 0)
+    if device not in ("", "CPU"):
+        return
+    # A cache that is not quantized has the precision of the computation.
+    if config.setdefault("INFERENCE_PRECISION_HINT", "f32") == "f32" and not _all(config):
+        config[_BOTH] = "f32"
 
 
 def _check_cache_precision(properties: Mapping[str, object]) -> None:

@@ -37,7 +37,7 @@ def gguf(path: Path, **facts: Any) -> Path:
 
 
 def test_a_token_takes_what_the_engine_says() -> None:
-    assert SMOLLM2.bytes_per_token * 32 == 437_760
+    assert SMOLLM2.bytes_per_token() * 32 == 437_760
 
 
 def test_the_shape_is_read_from_a_gguf_file(tmp_path: Path) -> None:
@@ -95,6 +95,8 @@ def test_files_that_do_not_say_give_none(tmp_path: Path, text: str) -> None:
 def test_a_cache_keeps_many_conversations_and_leaves_memory() -> None:
     assert cache_size_for(SMOLLM2, 24 * GIB) == 4
     assert cache_size_for(SMOLLM2, 8 * GIB) == 2
+    assert cache_size_for(SMOLLM2, 64 * GIB, "f16") == 6
+    assert cache_size_for(SMOLLM2, 64 * GIB, "f32") == 12
     assert cache_size_for(SMOLLM2, 1 * GIB) == 1
     assert cache_size_for(SMOLLM2._replace(length=256), 64 * GIB) == 1
 

@@ -16,6 +16,8 @@ from bench.random_model import TINY, make_model, metadata, weights
 from tests.calculators.kit.checkpoints.test_encoders import EXPECTED
 from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
 from tests.calculators.kit.checkpoints.tiny_models import blocks
+from tests.process.http_client import COMPLETIONS, HttpClient
+from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import graphrt
 from tests.servers.cli.serving import Serving
 
@@ -146,8 +148,9 @@ print(json.dumps({
 """
 
 
-def test_openvino_genai_alone_runs_a_quantized_files_directory(file: Path, tmp_path: Path) -> None:
-    random, to = np.random.default_rng(1), tmp_path / "converted"
+def _quantize(file: Path) -> None:
+    """Write the model anew, with weights of several types."""
+    random = np.random.default_rng(1)
     kinds = itertools.cycle(("Q4_0", "Q4_1", "Q5_0", "Q8_0"))
     arrays = {
         name: blocks(random, next(kinds), array.shape) if name.startswith("blk.") else array
@@ -156,6 +159,35 @@ def test_openvino_genai_alone_runs_a_quantized_files_directory(file: Path, tmp_p
     }
     norms = {name: array for name, array in weights(TINY) if "norm" in name}
     write_gguf(file, metadata(TINY), {**arrays, **norms})
+
+
+def test_what_follows_a_text_does_not_change_its_exact_scores(file: Path) -> None:
+    _quantize(file)
+    begin, end = list(range(300, 340)), list(range(400, 420))
+    with ServerProcess(file, "--exact", "true") as server:
+        short, long = (_scores(server.client, ids) for ids in (begin, begin + end))
+    assert long[: len(begin)] == pytest.approx(short, abs=1e-4)
+
+
+def _scores(client: HttpClient, ids: list[int]) -> list[float]:
+    body = {"model": "model", "prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 1}
+    reply = client.post(COMPLETIONS, **body)
+    first, *found = reply.json["choices"][0]["logprobs"]["token_logprobs"]
+    assert first is None
+    return [0.0, *found]
+
+
+def test_an_exact_directory_keeps_its_numbers(file: Path, tmp_path: Path) -> None:
+    to = tmp_path / "converted"
+    graphrt("pull", str(file), "--to", str(to), "--exact", "true")
+    graph = (to / "graph.pbtxt").read_text()
+    assert "DYNAMIC_QUANTIZATION_GROUP_SIZE" in graph
+    assert "KV_CACHE_PRECISION" in graph
+
+
+def test_openvino_genai_alone_runs_a_quantized_files_directory(file: Path, tmp_path: Path) -> None:
+    to = tmp_path / "converted"
+    _quantize(file)
     graphrt("pull", str(file), "--to", str(to))
 
     command = [sys.executable, "-c", PLAIN, str(to), "Hi there"]
