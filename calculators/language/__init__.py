@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from calculators.images.media.image import ImageReference
+    from calculators.images.media.image import ImageReference, VideoSampling
     from calculators.kit.requests.http_answer import HttpAnswer
     from calculators.kit.requests.http_payload import FormFile, HttpPayload, RequestError
     from calculators.language.authoring.answers import answers
@@ -121,6 +121,7 @@ __all__ = [
     "Tools",
     "Usage",
     "Verbose",
+    "VideoSampling",
     "answers",
     "call",
     "delta_packets",
@@ -140,7 +141,7 @@ __all__ = [
 #: Names by their modules. A process that reads one module of this room, as the processes of
 #: tools do, must not load the others, and with them the runtime of graphs.
 _NAMES: Final = {
-    "calculators.images.media.image": ("ImageReference",),
+    "calculators.images.media.image": ("ImageReference", "VideoSampling"),
     "calculators.kit.requests.http_answer": ("HttpAnswer",),
     "calculators.kit.requests.http_payload": ("FormFile", "HttpPayload", "RequestError"),
     "calculators.language.authoring.answers": ("answers",),

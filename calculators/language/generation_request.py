@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, NoReturn, Self, Ty
 
 from msgspec import Struct
 
-from calculators.images.media.image import ImageReference, SoundReference
+from calculators.images.media.image import ImageReference, SoundReference, VideoSampling
 from calculators.kit.requests.http_payload import ClientConnection, NoClient
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.kit.requests.schema import Schema
@@ -465,9 +465,15 @@ class GenerationRequest:
         if self.api in TEXT_APIS and not self.prompts:
             raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
         for name, references in (("images", self.images), ("sounds", self.sounds)):
-            for part in (each for reference in references for each in reference):
+            for part in (each for reference in references for each in reference[:2]):
                 if type(part) is not str:
                     raise _mistake(name, part)
+        for image in self.images:
+            wrong_parts: list[Any] = [frame for frame in image.frames if type(frame) is not str]
+            if type(image.video) not in (VideoSampling, NoneType):
+                wrong_parts.append(image.video)
+            if wrong_parts:
+                raise _mistake("images", wrong_parts[0])
         for name, value in (("echo", self.echo), ("template", self.template.values)):
             if type(value) is not FrozenObject and (problem := json_problem(value)):
                 raise AuthorMistake(f"{name} of a request {problem}: {_meant(name)}")

@@ -53,6 +53,14 @@ _FURTHER_MODELS: Final[Mapping[object, tuple[str, ...]]] = {
     "qwen3_omni_moe": ("vision_embeddings_pos",),
     "llava_next_video": ("multi_modal_projector", "vision_resampler"),
 }
+#: The kinds of models that take videos in openvino-genai 2026.4; its others refuse them.
+_OF_VIDEOS: Final = frozenset(
+    {
+        *("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe", "qwen3_omni"),
+        *("qwen3_omni_moe", "llava_next_video", "videochat_flash_qwen", "gemma4"),
+        *("gemma4_unified", "muse_glimmer"),
+    }
+)
 #: The parts of models that speak.
 _SPEAKING: Final = (
     "talker",
@@ -110,6 +118,11 @@ def sees_images(model: Path) -> bool:
     return any(
         (model / f"openvino_{kind}_embeddings_model.xml").is_file() for kind in ("text", "vision")
     )
+
+
+def takes_videos(model: Path) -> bool:
+    """Return True if the model takes videos too."""
+    return read_json_object(model / "config.json").get("model_type") in _OF_VIDEOS
 
 
 def hears(model: Path) -> bool:

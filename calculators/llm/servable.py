@@ -774,7 +774,7 @@ def _check_pixels(parts: Sequence[Add]) -> None:
     Raises:
         RequestError: there are too many.
     """
-    pixels = sum(image.width * image.height for part in parts for image in part.images)
+    pixels = sum(image.pixel_count for part in parts for image in part.images)
     if pixels > MAX_REQUEST_PIXELS:
         raise RequestError(
             f"{len(parts)} answers are too many for these images: once for each answer they have "

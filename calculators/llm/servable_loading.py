@@ -7,7 +7,7 @@ import hashlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from calculators.images.media.image import MAX_IMAGES
+from calculators.images.media.image import MAX_IMAGES, MAX_VIDEOS
 from calculators.images.media.media_rules import NO_MEDIA, MediaRules
 from calculators.images.media.reader import ImageReader
 from calculators.kit.child_process.supervisor import LoadError
@@ -20,7 +20,7 @@ from calculators.llm.engine.placed_engine import PlacedEngine
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import EngineSettings, PipelineKind
 from calculators.llm.grammar_process.client import GrammarChecker
-from calculators.llm.model_files import read_model_length, read_voices
+from calculators.llm.model_files import read_model_length, read_voices, takes_videos
 from calculators.llm.model_source import find_source
 from calculators.llm.options.node_options import NodeOptions
 from calculators.llm.options.plugin_config import precision_hint
@@ -201,6 +201,7 @@ def make_servable(
                 best_of_limit=options.best_of_limit,
                 max_model_length=model.length,
                 max_images=MAX_IMAGES if sees_images else 0,
+                max_videos=MAX_VIDEOS if sees_images and takes_videos(options.model_path) else 0,
                 max_sounds=0 if sounds is None else sounds.most_sounds,
                 voices=read_voices(options.model_path) if engine.kind.speaks else (),
                 has_logprobs=engine.kind.has_logprobs,

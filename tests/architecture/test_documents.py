@@ -14,6 +14,7 @@ import pytest
 from calculators.images.image import decoding_turns
 from calculators.images.image.encoded_image import ImageLimits
 from calculators.images.media import image as images
+from calculators.images.media import video
 from calculators.images.media.download import MAX_REDIRECTIONS
 from calculators.images.media.download import SECONDS as DOWNLOAD_SECONDS
 from calculators.kit.checkpoints import gguf
@@ -294,6 +295,9 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{images.MAX_REQUEST_PIXELS // 10**6} million; "
         f"{images.MAX_SENT_PIXELS // 10**6} million; "
         f"{DOWNLOAD_SECONDS:g} s, {MAX_REDIRECTIONS} redirections",
+        f"{images.MAX_VIDEOS}; {images.MAX_VIDEO_BYTES // 10**6} MB, {images.MAX_FRAMES}, "
+        f"{images.MAX_FRAME_PIXELS // 10**6} million, {images.MAX_VIDEO_PIXELS // 10**6} million; "
+        f"{images.MAX_FPS}; {video.MAX_DECODED_PIXELS // 10**6} million, {video.SECONDS:g} s",
         f"{sound_reader.MAX_SOUNDS}; {sound_reader.MAX_SOUND_SECONDS} s; {MAX_CHUNK_FRAMES}",
         f"{pdf_messages.MAX_BYTES >> 20} MiB, {pdf_process.MAX_PAGES}, "
         f"{pdf_process.MAX_CHARACTERS:,}; "

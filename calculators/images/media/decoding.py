@@ -1,4 +1,7 @@
-"""Decoding of image files into pixels, with Pillow. Runs in child processes only."""
+"""Decoding of a request's images into pixels: pictures with Pillow, videos as `video` does.
+
+Runs in child processes only.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ from calculators.images.media.image import (
     MAX_REQUEST_PIXELS,
     MAX_SCANNED_PIXELS,
     MAX_SENT_PIXELS,
+    MAX_VIDEO_PIXELS,
     EncodedImage,
     Image,
+    VideoSampling,
     pixels_of,
 )
 from calculators.kit.requests.http_payload import RequestError
@@ -40,7 +45,7 @@ Pillow.MAX_IMAGE_PIXELS = None
 
 
 def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[Image, ...]:
-    """Decode the images of a request to RGB.
+    """Decode the images and videos of a request to RGB.
 
     Args:
         most: pixels above which an image is reduced, if the model makes less of it anyway.
@@ -49,32 +54,73 @@ def decode_images(images: list[EncodedImage], most: int | None = None) -> tuple[
         RequestError: an image cannot be read, or is too large; ``param`` is its place.
         MemoryError: the images do not fit in memory.
     """
-    made: list[Image] = []
-    pixels = 0
+    pictures = [picture for each in images for picture in _pictures(each)]
     # By the headers, which say it before any is decoded.
     announced = 0
-    for each in images:
+    for each in pictures:
         size = pixels_of([each])
         if size > MAX_PIXELS:
             break  # that one has an error of its own
         announced += size
         if announced > MAX_REQUEST_PIXELS:
             raise _too_many(each, announced)
-    is_much = pixels_of(images) > MAX_SENT_PIXELS
-    share = MAX_SENT_PIXELS // len(images) if is_much else MAX_SENT_PIXELS
+    is_much = pixels_of(pictures) > MAX_SENT_PIXELS
+    share = MAX_SENT_PIXELS // len(pictures) if is_much else MAX_SENT_PIXELS
     if most is not None:
         share = min(share, most)
+    of_video = MAX_VIDEO_PIXELS // max(1, sum(each.video is not None for each in images))
+    made: list[Image] = []
+    pixels = 0
     for each in images:
-        try:
-            data = decoded(each.data) if each.is_base64 else each.data
-            image, size = _reduced_image(data, share)
-        except ValueError as error:
-            raise image_error(each.param, str(error)) from None
+        if each.video is None:
+            image, size = _decoded_picture(each, share)
+        elif each.frames:
+            image, size = _video_of(each, of_video // len(each.frames))
+        else:
+            image, size = _decoded_video(each, each.video, of_video), 0
         pixels += size
         if pixels > MAX_REQUEST_PIXELS:
             raise _too_many(each, pixels)
         made.append(image)
     return tuple(made)
+
+
+def _pictures(image: EncodedImage) -> tuple[EncodedImage, ...]:
+    if image.video is None:
+        return (image,)
+    return image.frames
+
+
+def _decoded_picture(image: EncodedImage, most: int) -> tuple[Image, int]:
+    try:
+        data = decoded(image.data) if image.is_base64 else image.data
+        return _reduced_image(data, most)
+    except ValueError as error:
+        raise image_error(image.param, str(error)) from None
+
+
+def _decoded_video(image: EncodedImage, sampling: VideoSampling, most: int) -> Image:
+    # Imported here: few requests have videos.
+    from calculators.images.media.video import decode_video
+
+    try:
+        data = decoded(image.data) if image.is_base64 else image.data
+        return decode_video(data, sampling, most)
+    except ValueError as error:
+        raise image_error(image.param, str(error)) from None
+
+
+def _video_of(video: EncodedImage, most: int) -> tuple[Image, int]:
+    """Make a video of its pictures, each of ``most`` pixels at most; return their pixels too."""
+    assert video.video is not None
+    made = [_decoded_picture(frame, most) for frame in video.frames]
+    first = made[0][0]
+    for frame, (image, _) in zip(video.frames, made, strict=True):
+        if (image.width, image.height) != (first.width, first.height):
+            raise image_error(frame.param, "the frames of a video have one size; this is another")
+    pixels = b"".join(image.pixels for image, _ in made)
+    whole = Image(first.height, first.width, pixels, video.video.fps)
+    return whole, sum(size for _, size in made)
 
 
 def _too_many(image: EncodedImage, pixels: int) -> RequestError:

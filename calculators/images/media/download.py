@@ -1,4 +1,4 @@
-"""Images and documents from the web, as far as ``--allowed_media_domains`` allows.
+"""Images, videos and documents from the web, as far as ``--allowed_media_domains`` allows.
 
 A request must not make the server reach what only the server can reach. So a host must be on the
 list; its addresses are looked up once, checked, and connected to exactly as checked; and each
@@ -92,10 +92,14 @@ async def download(
     url: str,
     rules: MediaRules,
     *,
-    what: Literal["image", "document"] = "image",
+    what: Literal["image", "video", "document"] = "image",
+    most: int = MAX_IMAGE_BYTES,
     seconds: float = SECONDS,
 ) -> bytes:
-    """Fetch the bytes of an image or of another document; the bounds are the same.
+    """Fetch the bytes of an image or of another document.
+
+    Args:
+        most: bytes of the largest one.
 
     Raises:
         ValueError: it may not or cannot be fetched; the text is for the client.
@@ -104,7 +108,7 @@ async def download(
         raise ValueError(f"{what}s {_OFF}")
     try:
         async with asyncio.timeout(seconds):
-            return await _download(_checked(url, rules), rules, what)
+            return await _download(_checked(url, rules), rules, what, most)
     except TimeoutError:
         raise ValueError(f"the {what} was not there within {seconds:g} seconds") from None
     except _PrivateAddress:
@@ -140,7 +144,7 @@ def _checked(text: str, rules: MediaRules, base: URL | None = None) -> URL:
     return url
 
 
-async def _download(url: URL, rules: MediaRules, what: str) -> bytes:
+async def _download(url: URL, rules: MediaRules, what: str, most: int) -> bytes:
     # The address that was checked must be the one that is connected to: no answer of DNS and no
     # connection is used twice.
     connector = aiohttp.TCPConnector(
@@ -158,21 +162,21 @@ async def _download(url: URL, rules: MediaRules, what: str) -> bytes:
             # Each address is checked before it is asked: a public one may lead to a private one.
             async with session.get(url, allow_redirects=False) as response:
                 if response.status not in _REDIRECTIONS:
-                    return await _read(response, what)
+                    return await _read(response, what, most)
                 location = response.headers.get("Location", "")
             url = _checked(location, rules, url)
     raise ValueError(f"its server sends on more than {MAX_REDIRECTIONS} times")
 
 
-async def _read(response: aiohttp.ClientResponse, what: str) -> bytes:
+async def _read(response: aiohttp.ClientResponse, what: str, most: int) -> bytes:
     if response.status != 200:
         raise ValueError(f"its server answered with status {response.status}")
     data = bytearray()
     # Counted here, because a server's length need not be true.
     async for piece in response.content.iter_chunked(_PIECE):
         data += piece
-        if len(data) > MAX_IMAGE_BYTES:
-            raise ValueError(f"the {what} is larger than {MAX_IMAGE_BYTES} bytes")
+        if len(data) > most:
+            raise ValueError(f"the {what} is larger than {most} bytes")
     return bytes(data)
 
 

@@ -1,5 +1,5 @@
 """An image of a request: before it is fetched, before it is decoded, and decoded; its limits.
-The reference of a sound is here, too.
+A video is an image of several frames. The reference of a sound is here, too.
 
 `pixels_of` estimates what decoding will cost, by the sizes in the files' headers, and checks
 nothing. It runs in the server, where no decoder sees clients' data: it reads a few bytes at fixed
@@ -32,15 +32,48 @@ MAX_REQUEST_PIXELS: Final = 50_000_000
 #: Pixels of all images of a request above which the large ones are reduced by whole factors before
 #: a model gets them: models make less of them themselves, and their bytes pass three processes.
 MAX_SENT_PIXELS: Final = 16_000_000
+#: Videos in a request, which count as images too.
+MAX_VIDEOS: Final = 4
+#: Size of one video file, in bytes.
+MAX_VIDEO_BYTES: Final = 50_000_000
+#: Frames per second that a request may ask for.
+MAX_FPS: Final = 60
+#: Frames of one video that a model gets.
+MAX_FRAMES: Final = 64
+#: Pixels of all frames of a request's videos as a model gets them; larger frames are reduced.
+MAX_VIDEO_PIXELS: Final = 12_000_000
+#: Pixels of one frame in its file.
+MAX_FRAME_PIXELS: Final = 9_000_000
 #: Models cut images into squares, and refuse or misread an image that is nearly a line.
 MAX_RATIO: Final = 200
 
 
+class VideoSampling(msgspec.Struct, frozen=True, array_like=True):
+    """The frames of a video that a model gets, as its own.
+
+    Attributes:
+        fps: frames per second, as long as they are not more than `MAX_FRAMES`. Models take two.
+        start, end: of the part that is looked at, in seconds; None is the video's end.
+    """
+
+    fps: float = 2.0
+    start: float = 0.0
+    end: float | None = None
+
+
 class ImageReference(NamedTuple):
-    """The source of an image, ``url``, and the request's member that names it."""
+    """The source of an image or a video, and the request's member that names it.
+
+    Attributes:
+        url: of a file; "" for a video whose frames are files of their own.
+        video: set for videos.
+        frames: the pictures of a video, in their order; `VideoSampling.fps` is then their rate.
+    """
 
     url: str
     param: str
+    video: VideoSampling | None = None
+    frames: tuple[str, ...] = ()
 
 
 class SoundReference(NamedTuple):
@@ -51,19 +84,38 @@ class SoundReference(NamedTuple):
 
 
 class EncodedImage(msgspec.Struct, frozen=True, array_like=True):
-    """The bytes of an image file, maybe as Base64; ``param``: the request's member, for errors."""
+    """The bytes of an image file, maybe as Base64; ``param``: the request's member, for errors.
+
+    ``video`` and ``frames`` say the same as in an `ImageReference`.
+    """
 
     param: str
     data: bytes
     is_base64: bool = False
+    video: VideoSampling | None = None
+    frames: tuple[EncodedImage, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return len(self.data) + sum(frame.size for frame in self.frames)
 
 
 class Image(msgspec.Struct, frozen=True, array_like=True):
-    """A decoded image. ``pixels``: RGB, uint8, of the shape (height, width, 3)."""
+    """A decoded image. ``pixels``: RGB, uint8, of the shape (height, width, 3).
+
+    A video has ``fps`` above 0, and ``pixels`` of the shape (frames, height, width, 3).
+    """
 
     height: int
     width: int
     pixels: bytes
+    fps: float = 0.0
+
+    @property
+    def pixel_count(self) -> int:
+        """The number of pixels, of all frames."""
+        return len(self.pixels) // 3
 
 
 #: Bytes in which the size is looked for: JPEGs of cameras have a small picture before it.
@@ -73,8 +125,11 @@ _FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 def pixels_of(images: Sequence[EncodedImage]) -> int:
-    """Return the number of pixels of all pictures, 0 for those whose header is not understood."""
-    return sum(map(_pixels, images))
+    """Return the number of pixels of all pictures, 0 for those whose header is not understood.
+
+    Video files count nothing.
+    """
+    return sum(pixels_of(each.frames) if each.video else _pixels(each) for each in images)
 
 
 def _pixels(image: EncodedImage) -> int:

@@ -8,14 +8,16 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from calculators.images.media.data_uri import base64_of, image_error
 from calculators.images.media.image import (
     MAX_IMAGE_BYTES,
     MAX_REQUEST_BYTES,
+    MAX_VIDEO_BYTES,
     EncodedImage,
     ImageReference,
 )
@@ -23,27 +25,30 @@ from calculators.images.media.media_rules import MediaRules
 from graphrt_base.regular_file import raise_if_exhausted
 
 _DISABLED: Final = (
-    "images from files are off on this server; it allows a directory with "
-    "--allowed_local_media_path"
+    "{}s from files are off on this server; it allows a directory with --allowed_local_media_path"
 )
 _OUTSIDE: Final = "the file is not in the directory that --allowed_local_media_path allows"
 
 
-def read_local_file(url: str, directory: str) -> bytes:
+def read_local_file(
+    url: str, directory: str, *, what: str = "image", most: int = MAX_IMAGE_BYTES
+) -> bytes:
     """Read the bytes of an image file.
 
     Args:
         url: a path, absolute or relative to ``directory``; or a ``file:`` URL.
         directory: the directory that the file must be in, links followed; "" is none.
+        what: the kind of file, for errors.
+        most: bytes of the largest file.
 
     Raises:
         DescriptorsExhaustedError: no file can be opened now.
         ValueError: the file may not or cannot be read; the text is for the client.
     """
     if not directory:
-        raise ValueError(_DISABLED)
+        raise ValueError(_DISABLED.format(what))
     if os.open not in os.supports_dir_fd:
-        raise ValueError("images from files are not served on this operating system")
+        raise ValueError(f"{what}s from files are not served on this operating system")
     path = _path(url)
     if ".." in path.parts:
         raise ValueError('a path with ".." is not allowed')
@@ -64,9 +69,9 @@ def read_local_file(url: str, directory: str) -> bytes:
         os.close(descriptor)
         raise ValueError("it is not a file")
     with open(descriptor, "rb") as file:
-        data = file.read(MAX_IMAGE_BYTES + 1)
-    if len(data) > MAX_IMAGE_BYTES:
-        raise ValueError(f"the file is larger than {MAX_IMAGE_BYTES} bytes")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"the file is larger than {most} bytes")
     return data
 
 
@@ -125,7 +130,7 @@ class ImageReader:
             await asyncio.gather(*tasks, return_exceptions=True)
         size = 0
         for image in images:
-            size += len(image.data)
+            size += image.size
             if size > MAX_REQUEST_BYTES:
                 raise image_error(
                     image.param, f"the images of one request may have {MAX_REQUEST_BYTES} bytes"
@@ -133,18 +138,28 @@ class ImageReader:
         return images
 
     async def _read(self, reference: ImageReference) -> EncodedImage:
-        url, param = reference
+        url, param, video, frames = reference
+        if frames:
+            pictures = [ImageReference(url, f"{param}[{i}]") for i, url in enumerate(frames)]
+            read = await self.read(pictures)
+            return EncodedImage(param, b"", video=video, frames=tuple(read))
         try:
             inline = base64_of(url)
             if inline is not None:
-                return EncodedImage(param, inline, is_base64=True)
-            async with self._turn:
-                if _WEB.match(url):
-                    # Imported here: an HTTP client takes long to import, and few requests need it.
-                    from calculators.images.media.download import download
-
-                    return EncodedImage(param, await download(url.strip(), self._rules))
-                directory = self._rules.allowed_local_media_path
-                return EncodedImage(param, await asyncio.to_thread(read_local_file, url, directory))
+                return EncodedImage(param, inline, is_base64=True, video=video)
+            return EncodedImage(param, await self._fetched(url, is_video=bool(video)), video=video)
         except ValueError as error:
             raise image_error(param, str(error)) from None
+
+    async def _fetched(self, url: str, *, is_video: bool) -> bytes:
+        most = MAX_VIDEO_BYTES if is_video else MAX_IMAGE_BYTES
+        what: Literal["video", "image"] = "video" if is_video else "image"
+        async with self._turn:
+            if _WEB.match(url):
+                # Imported here: an HTTP client takes long to import, and few requests need it.
+                from calculators.images.media.download import download
+
+                return await download(url.strip(), self._rules, what=what, most=most)
+            directory = self._rules.allowed_local_media_path
+            read = partial(read_local_file, url, directory, what=what, most=most)
+            return await asyncio.to_thread(read)

@@ -1,9 +1,9 @@
-"""Tags: marks of the images and sounds in a prompt's text.
+"""Tags: marks of the images, videos and sounds in a prompt's text.
 
-Images have openvino-genai's own. The library (2026.4) puts the tokens of all sounds before a
-prompt, even before the chat template's first one, unless they are in the text already. So the
-server has tags for sounds, too, and writes as many tokens as the library's encoder makes of each
-sound, where the sound is.
+Images and videos have openvino-genai's own. The library (2026.4) puts the tokens of all sounds
+before a prompt, even before the chat template's first one, unless they are in the text already. So
+the server has tags for sounds, too, and writes as many tokens as the library's encoder makes of
+each sound, where the sound is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from calculators.kit.requests.http_payload import RequestError
 
-#: Tags that no text may contain: tags of images and sounds, and of videos, which are not served.
+#: Tags that no text may contain.
 _MARK: Final = "<ov_genai_"
-_TAG: Final = re.compile(r"<ov_genai_image_([0-9]{1,6})>")
+_TAG: Final = re.compile(r"<ov_genai_(image|video)_([0-9]{1,6})>")
 #: Members of ``config.json`` that hold the id of a token which stands for an image or a sound.
 _MEMBERS: Final = re.compile(
     r"(?:image|video|vision|img|boi|eoi|audio|boa|eoa)(?:_\w*)?_?token_(?:id|index)"
@@ -31,8 +31,12 @@ _NAMES: Final = (
 
 
 def with_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages with each image replaced by its tag; tags are numbered over all messages."""
-    return _tagged(messages, "image_url", "<ov_genai_image_")
+    """Return the messages with each image and video replaced by its tag.
+
+    Images and videos are numbered each for itself, over all messages.
+    """
+    with_images = _tagged(messages, "image_url", "<ov_genai_image_")
+    return _tagged(with_images, "video_url", "<ov_genai_video_")
 
 
 def with_sound_tags(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -59,7 +63,7 @@ def _tagged(messages: Sequence[Mapping[str, Any]], kind: str, mark: str) -> list
 
 
 def is_tag(text: str) -> bool:
-    """Return True if a text is the tag of an image and nothing else."""
+    """Return True if a text is the tag of an image or a video and nothing else."""
     return _TAG.fullmatch(text) is not None
 
 
@@ -68,17 +72,19 @@ def without_tags(prompt: str) -> str:
     return _TAG.sub("", prompt)
 
 
-def check_tags(prompt: str, count: int) -> None:
-    """Check that the prompt has the tag of each of ``count`` images once, and no other tag.
+def check_tags(prompt: str, images: int, videos: int = 0) -> None:
+    """Check that the prompt has the tag of each image and each video once, and no other tag.
 
     Raises:
         RequestError: a text has such a tag, or the template leaves out an image.
     """
-    numbers = sorted(int(number) for number in _TAG.findall(prompt))
+    wanted = {("image", number) for number in range(images)}
+    wanted |= {("video", number) for number in range(videos)}
+    tags = [(kind, int(number)) for kind, number in _TAG.findall(prompt)]
     marks = prompt.count(_MARK)
-    if marks == count and numbers == list(range(count)):
+    if marks == len(tags) == len(wanted) and wanted == set(tags):
         return
-    if marks > count:
+    if marks > len(wanted):
         raise RequestError(f'no text may have "{_MARK}" in it: the server marks images so')
     raise RequestError(
         "the chat template of the model leaves out an image: send images in messages of the user"

@@ -25,11 +25,11 @@ from calculators.llm.engine.library_config import (
     draft_model,
     end_with_form,
     generation_config,
-    image_tensor,
     model_config,
     one_token,
     recommended_device,
     scheduler_config,
+    seen,
 )
 from calculators.llm.engine.messages import (
     VERSION,
@@ -193,13 +193,13 @@ class GenaiPipeline:
         return self._pipeline.add_request(request.request_id, openvino.Tensor(ids), config)
 
     def _seeing_handle(self, request: Add, settings: GenerationSettings) -> Any:
-        images = [image_tensor(image) for image in request.images]
-        self._has_seen = self._has_seen or bool(images)
+        given = seen(request.images)
+        self._has_seen = self._has_seen or bool(request.images)
 
         def add(settings: GenerationSettings) -> Any:
             config = self._config_of(settings)
             return self._pipeline.add_request(
-                request.request_id, request.text, images=images, generation_config=config
+                request.request_id, request.text, generation_config=config, **given
             )
 
         length, most = settings.max_length, settings.max_new_tokens

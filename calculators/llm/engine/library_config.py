@@ -246,10 +246,32 @@ def one_token(settings: EngineSettings) -> GenerationSettings:
     )
 
 
-def image_tensor(image: Image) -> Any:
-    """Convert an image to a tensor for the library's pipelines; uint8, (1, height, width, 3)."""
+def seen(images: Sequence[Image]) -> dict[str, Any]:
+    """Return the images and videos of a request as arguments of the library's pipelines.
+
+    They are tensors, uint8, (frames, height, width, 3).
+    """
+    videos = [image for image in images if image.fps]
+    given: dict[str, Any] = {"images": [_tensor(image) for image in images if not image.fps]}
+    if videos:
+        given |= {
+            "videos": [_tensor(video) for video in videos],
+            "videos_metadata": [_metadata(video) for video in videos],
+        }
+    return given
+
+
+def _tensor(image: Image) -> Any:
     pixels = np.frombuffer(image.pixels, dtype=np.uint8)
-    return openvino.Tensor(pixels.reshape(1, image.height, image.width, 3))
+    return openvino.Tensor(pixels.reshape(-1, image.height, image.width, 3))
+
+
+def _metadata(video: Image) -> Any:
+    """Say that all frames are to be looked at: they are chosen already."""
+    metadata = genai.VideoMetadata()
+    metadata.fps = video.fps
+    metadata.frames_indices = list(range(video.pixel_count // (video.height * video.width)))
+    return metadata
 
 
 def scheduler_config(settings: EngineSettings) -> Any:

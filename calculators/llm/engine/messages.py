@@ -20,7 +20,7 @@ from calculators.llm.engine.settings import EngineSettings, GenerationSettings, 
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 9
+VERSION: Final = 10
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -40,7 +40,8 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     Attributes:
         input_ids: the prompt's tokens; int64, native byte order.
         text: the prompt, for pipelines that see images: they tokenize it themselves.
-        images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``.
+        images: for the tags ``<ov_genai_image_0>``, ``<ov_genai_image_1>``, ... in ``text``;
+            videos for ``<ov_genai_video_0>``, ....
         sounds: in the order of their tokens in ``text``; samples as
             `calculators.speech.audio.sound` has them, at 16 kHz.
         speech: speak the answer; None: write it only.

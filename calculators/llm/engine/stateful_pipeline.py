@@ -38,9 +38,9 @@ from calculators.llm.engine.library_config import (
     device_properties,
     end_with_form,
     generation_config,
-    image_tensor,
     model_config,
     recommended_device,
+    seen,
 )
 from calculators.llm.engine.messages import (
     VERSION,
@@ -229,7 +229,7 @@ class StatefulVisionModel(StatefulModel):
         try:
             return self._pipeline.generate(
                 request.text,
-                images=[image_tensor(image) for image in request.images],
+                **seen(request.images),
                 generation_config=config,
                 streamer=streamer,
                 **sounds,
@@ -288,7 +288,7 @@ class StatefulOmniModel(StatefulVisionModel):
         try:
             return self._omni.generate(
                 request.text,
-                images=[image_tensor(image) for image in request.images],
+                **seen(request.images),
                 audios=list(map(_sound_tensor, request.sounds)),
                 text_config=config,
                 talker_speech_config=speech,

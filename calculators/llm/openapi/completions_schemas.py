@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.images.media.image import MAX_FPS, MAX_FRAMES
 from calculators.kit.requests.schema import (
     Schema,
     anything,
@@ -28,6 +29,7 @@ from calculators.llm.openapi.generation_schemas import (
     PROMPT_TOKEN_IDS,
     TOKEN_IDS,
 )
+from calculators.llm.requests.messages import VIDEO_TYPES
 from calculators.llm.requests.tools import CHAT_NAME, name_pattern
 
 _HEAD: Final[dict[str, Schema]] = {
@@ -46,14 +48,28 @@ _PARTS: Final = [
     "input_image",
     "input_audio",
     "audio_url",
-    "video",
-    "video_url",
-    "input_video",
+    *VIDEO_TYPES,
     "file",
     "input_file",
     "refusal",
 ]
 _TOKENS: Final = array(ref("TokenLogprob"))
+_VIDEO: Final = one_of(string(), array(string(), minItems=1, maxItems=MAX_FRAMES), ref("VideoUrl"))
+VIDEO_PART: Final = record(
+    {
+        "type": word(VIDEO_TYPES),
+        "video_url": _VIDEO,
+        "video": _VIDEO,
+        "fps": number(
+            "Frames per second that the model gets of a file, or that the frames have.",
+            exclusiveMinimum=0,
+            maximum=MAX_FPS,
+        ),
+    },
+    "Only for a model that takes videos.",
+    required=("type",),
+    anyOf=[record({name: _VIDEO}, required=(name,)) for name in ("video_url", "video")],
+)
 
 _SOUND: Final = {
     "id": string(),
@@ -64,6 +80,13 @@ _SOUND: Final = {
 _SPOKEN: Final = "The text as sound, if the request asks for it with `modalities`."
 
 MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
+    "VideoUrl": record(
+        {
+            "url": one_of(string("Of a file."), array(string(), minItems=1, maxItems=MAX_FRAMES)),
+        },
+        "An address, or one for each frame.",
+        required=("url",),
+    ),
     "AudioData": record(
         {"data": string("A sound file in Base64, or its `data:` URL; its content says its form.")},
         "Only for a model that hears.",
@@ -82,6 +105,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type", "image_url"),
         ),
+        VideoPart=VIDEO_PART,
         AudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
         AudioUrlPart=tagged(
             "audio_url",

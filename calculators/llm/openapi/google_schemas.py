@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculators.images.media.image import MAX_FPS
 from calculators.kit.requests import schema
 from calculators.kit.requests.members import body_schema
+from calculators.llm.api.google.contents import DURATION
 from calculators.llm.api.google.generate_content_request import CONFIG_MEMBERS, THINKING_MEMBERS
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
@@ -26,6 +28,7 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
             "thoughtSignature": {},
             "inlineData": schema.ref("Blob"),
             "fileData": schema.ref("FileData"),
+            "videoMetadata": schema.ref("VideoMetadata"),
             "functionCall": schema.ref("GoogleFunctionCall"),
             "functionResponse": schema.ref("GoogleFunctionResponse"),
         },
@@ -33,11 +36,22 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
     ),
     "Blob": schema.request(
         {
-            "mimeType": schema.string("Of an image, a sound, a text or a PDF."),
+            "mimeType": schema.string("Of an image, a video, a sound, a text or a PDF."),
             "data": schema.string("The file in Base64."),
             "displayName": schema.string(),
         },
         required=("mimeType", "data"),
+    ),
+    "VideoMetadata": schema.request(
+        {
+            "fps": schema.number(
+                "Frames per second that the model gets; 1 by default.",
+                exclusiveMinimum=0,
+                maximum=MAX_FPS,
+            ),
+            "startOffset": schema.string('Such as "12.5s".', pattern=DURATION),
+            "endOffset": schema.string(pattern=DURATION),
+        },
     ),
     "FileData": schema.request(
         {

@@ -23,6 +23,7 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.llm.api.openai.responses_input import ITEM_TYPES, PART_TYPES, PASSED_OVER, STORED
+from calculators.llm.openapi.completions_schemas import VIDEO_PART
 from calculators.llm.openapi.generation_schemas import FILE, FUNCTION, HAS_FILE
 from calculators.llm.requests.client_tools import TOOL_TYPES
 from calculators.llm.requests.template_arguments import VERBOSITY
@@ -64,6 +65,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                 HAS_FILE[1],
             ],
         ),
+        InputVideoPart=VIDEO_PART,
         InputAudioPart=tagged("input_audio", {"input_audio": ref("AudioData")}),
         InputFilePart=record(
             {

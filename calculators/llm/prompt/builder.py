@@ -387,7 +387,8 @@ class PromptBuilder:
         unheard = without_sound_tags(marked)
         # openvino-genai 2026.4 copies embeddings for image tags in a text before it counts them,
         # and reads memory that is not its own (decision 0021).
-        check_tags(unheard, len(chat.images))
+        videos = sum(image.video is not None for image in chat.images)
+        check_tags(unheard, len(chat.images) - videos, videos)
         ids = self.encode(without_tags(unheard), special=False, will_be_cut=chat.will_be_cut)
         check_tokens(np.frombuffer(ids, dtype=np.int64).tolist(), self._media_tokens)
         if counts:

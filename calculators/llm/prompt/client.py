@@ -50,6 +50,7 @@ IDLE_SECONDS: Final = 120.0
 #: Expected processor seconds per byte, by which cheap questions come first.
 _COST_OF_BYTE: Final = 2e-7
 _COST_OF_PIXEL: Final = 1e-8
+_COST_OF_VIDEO_BYTE: Final = 1e-7
 
 
 def prompt_load(
@@ -191,7 +192,10 @@ class PromptProcess:
             calls,
             sounds,
         )
-        cost = pixels_of(images) * _COST_OF_PIXEL if images else 0.0
+        cost = 0.0
+        if images:
+            files = sum(image.size for image in images if image.video)
+            cost = pixels_of(images) * _COST_OF_PIXEL + files * _COST_OF_VIDEO_BYTE
         # Images are decoded there too: decoders parse bytes from strangers (decision 0021).
         return self._ask(message, is_long=bool(images or sounds), cost=cost)
 

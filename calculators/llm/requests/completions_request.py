@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.images.media.image import ImageReference, SoundReference
+from calculators.images.media.image import ImageReference, SoundReference, VideoSampling
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     BOOLEAN,
@@ -244,6 +244,9 @@ def media_of(messages: Sequence[Message], limits: RequestLimits) -> MediaCheck:
             path = f"messages[{i}].content[{j}]"
             if part["type"] == "image_url":
                 media.image(path, part["image_url"]["url"], "image_url.url")
+            elif part["type"] == "video_url":
+                sampling = VideoSampling(part["fps"])
+                media.video(path, part["video_url"]["url"], "video_url.url", sampling)
             elif part["type"] == "input_audio":
                 media.sound(path, part["input_audio"]["data"], "input_audio.data")
     return media

@@ -16,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from calculators.images.media.image import ImageReference, SoundReference
+from calculators.images.media.image import (
+    MAX_FPS,
+    MAX_FRAMES,
+    ImageReference,
+    SoundReference,
+    VideoSampling,
+)
 from calculators.kit.requests import fields
 from calculators.kit.requests.fields import invalid, missing, wrong_type
 from calculators.kit.requests.members import check_object, check_spelling, leave_out_type
@@ -29,7 +35,7 @@ class MediaCheck:
     """Gathers the media of one request.
 
     Attributes:
-        images, sounds: in the order of the messages.
+        images, sounds: in the order of the messages; videos are among the images.
     """
 
     def __init__(self, limits: RequestLimits) -> None:
@@ -48,7 +54,28 @@ class MediaCheck:
         Raises:
             RequestError: the model reads no images, or not as many.
         """
-        self.images.append(ImageReference(url, f"{path}.{member}" if member else path))
+        self._add(ImageReference(url, f"{path}.{member}" if member else path), path)
+
+    def video(
+        self, path: str, url: str | list[str], member: str, sampling: VideoSampling | None = None
+    ) -> None:
+        """Add a video; ``url`` is of a file, or of each of its frames. Else as `image`.
+
+        Raises:
+            RequestError: the model takes no videos, or not as many, or not as many frames.
+        """
+        place = f"{path}.{member}"
+        frames = () if isinstance(url, str) else tuple(url)
+        if isinstance(url, list) and not 0 < len(frames) <= MAX_FRAMES:
+            raise fields.invalid(place, f"expected 1 to {MAX_FRAMES} frames, not {len(frames)}")
+        file = url if isinstance(url, str) else ""
+        self._add(ImageReference(file, place, sampling or VideoSampling(), frames), path)
+
+    def _add(self, image: ImageReference, path: str) -> None:
+        self.images.append(image)
+        if image.video is not None:
+            videos = sum(each.video is not None for each in self.images)
+            _check_count(videos, self._limits.max_videos, path, "videos")
         _check_count(len(self.images), self._limits.max_images, path, "images")
 
     def sound(self, path: str, data: str, member: str) -> None:
@@ -75,6 +102,7 @@ def check_media(
         RequestError: with the part of the first one as ``param``.
     """
     for kind, most, places in (
+        ("videos", limits.max_videos, [image.param for image in images if image.video]),
         ("images", limits.max_images, [image.param for image in images]),
         ("sounds", limits.max_sounds, [sound.param for sound in sounds]),
     ):
@@ -84,11 +112,16 @@ def check_media(
 
 def _check_count(count: int, limit: int, path: str, kind: str) -> None:
     if not limit:
-        why = "read images" if kind == "images" else "hear: it takes no sound"
-        raise fields.invalid(path, f"this model does not {why}")
+        raise fields.invalid(path, f"this model does not {_CANNOT[kind]}")
     if count > limit:
         raise fields.invalid(path, f"only {limit} {kind} are allowed")
 
+
+_CANNOT: Final = {
+    "images": "read images",
+    "videos": "take videos; send pictures of it to a model that reads images",
+    "sounds": "hear: it takes no sound",
+}
 
 #: A part of a message, as templates take it: ``{"type": "text", "text": "Hello"}``.
 Part: TypeAlias = dict[str, Any]
@@ -410,6 +443,8 @@ def _part(part: object, path: str) -> dict[str, Any] | None:
             inner = part["image_url"]
             image = inner if isinstance(inner, dict) else {"url": url}
             return {**part, "type": "image_url", "image_url": image}
+        case kind if kind in VIDEO_TYPES:
+            return video_part(part, path)
         case "input_audio":
             required_string(_inner(part, "input_audio", path), "data", f"{path}.input_audio")
             return part
@@ -421,8 +456,15 @@ def _part(part: object, path: str) -> dict[str, Any] | None:
                 raise invalid(place, "sounds are not fetched; send the data: URL of a file")
             return {"type": "input_audio", "input_audio": {"data": url}}
         case str():
-            refuse_video(kind, path)
-            known = ("text", "image_url", "input_audio", "audio_url", "file", "refusal")
+            known = (
+                "text",
+                "image_url",
+                "video_url",
+                "input_audio",
+                "audio_url",
+                "file",
+                "refusal",
+            )
             why = "is no type of parts that are read"
             leave_out_type(kind, known, path, why, noun="type of parts")
             return None
@@ -430,16 +472,34 @@ def _part(part: object, path: str) -> dict[str, Any] | None:
             raise wrong_type(f"{path}.type", "a string", kind)
 
 
-def refuse_video(kind: str | None, path: str) -> None:
-    """Refuse a part of a type that other servers have for videos.
+#: The types of a video's part: vLLM's and OpenVINO Model Server's, and what others have.
+VIDEO_TYPES: Final = ("video_url", "input_video", "video")
 
-    Left out like other parts, it would leave an answer about something else.
+
+def video_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return a video as templates and media decoders take it.
+
+    Its source is a text, or an object with the member ``url``, in ``video_url`` or ``video``: the
+    URL of a file, or an array with the URL of each frame, as OpenVINO Model Server takes them.
 
     Raises:
-        RequestError: it is one.
+        RequestError: there is none, or ``fps`` is not a number of frames per second.
     """
-    if kind in ("video_url", "input_video", "video"):
-        raise invalid(path, "videos are not read; send pictures of it")
+    name = "video" if part.get("video_url") is None and "video" in part else "video_url"
+    place = f"{path}.{name}"
+    url = _required(part, name, path)
+    if isinstance(url, dict):
+        url, place = _required(url, "url", place), f"{place}.url"
+    if isinstance(url, list):
+        for i, frame in enumerate(url):
+            if not isinstance(frame, str):
+                raise wrong_type(f"{place}[{i}]", "a string", frame)
+    elif not isinstance(url, str):
+        raise wrong_type(place, "a string or an array of strings", url)
+    fps = VideoSampling().fps if part.get("fps") is None else part["fps"]
+    if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
+        raise invalid(f"{path}.fps", f"expected frames per second above 0, up to {MAX_FPS}")
+    return {"type": "video_url", "video_url": {"url": url}, "fps": float(fps)}
 
 
 def image_url(part: Mapping[str, Any], path: str) -> str:

@@ -27,6 +27,7 @@ class RequestLimits:
         max_messages: messages in a chat request.
         max_prompts: prompts in a completion request.
         max_images: images in a chat request; 0 for a model that reads only text.
+        max_videos: how many of them may be videos; 0 for a model that takes none.
         max_sounds: sounds in a chat request; 0 for a model that does not hear.
         voices: the voices that can answer; none for a model that does not speak, and None where
             they are not known.
@@ -47,6 +48,7 @@ class RequestLimits:
     max_messages: int = 4096
     max_prompts: int = 64
     max_images: int = 0
+    max_videos: int = 0
     max_sounds: int = 0
     voices: tuple[str, ...] | None = ()
     has_logprobs: bool = True

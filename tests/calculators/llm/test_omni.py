@@ -110,6 +110,14 @@ def test_an_answer_is_spoken_beside_its_text(omni: Asking) -> None:
     assert "audio_tokens" not in alone["completion_tokens_details"]
 
 
+def test_a_video_is_seen_beside_a_sound(omni: Asking) -> None:
+    (picture, question) = seen("blue_square")[0]["content"]
+    video = {"type": "video", "video": [picture["image_url"]["url"]] * 4, "fps": 1}
+    sound = heard(file_of())[0]["content"][0]
+    for content in ([video, question], [sound, video, question]):
+        assert "blue" in text_of(omni(CHAT, messages=[{"role": "user", "content": content}]))
+
+
 def test_a_sound_without_a_head_has_the_samples_of_the_file(omni: Asking) -> None:
     def data(form: str) -> bytes:
         asked = {"messages": said("Hello"), "seed": 3, "audio": {"format": form}, **SPOKEN}

@@ -54,6 +54,16 @@ def test_the_answer_names_what_a_picture_shows(vision: Asking) -> None:
     assert whole.body["choices"][0]["finish_reason"] == "stop"
 
 
+def test_pictures_are_the_frames_of_a_video_too(vision: Asking) -> None:
+    for name, colour in (("red_circle", "red"), ("blue_square", "blue")):
+        (picture, question) = seen(WHAT, name)[0]["content"]
+        video = {"type": "video_url", "video_url": {"url": [picture["image_url"]["url"]] * 4}}
+        whole = vision(CHAT, messages=[{"role": "user", "content": [video, question]}])
+        assert colour in text_of(whole)
+        plain = vision(CHAT, messages=seen(WHAT, name)).body["usage"]["prompt_tokens"]
+        assert whole.body["usage"]["prompt_tokens"] > plain
+
+
 def test_a_stream_ends_with_the_usage_of_text_and_picture(vision: Asking) -> None:
     whole = vision(CHAT, messages=seen(WHAT, "red_circle")).body
     options = {"stream": True, "stream_options": {"include_usage": True}}

@@ -43,13 +43,13 @@ from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.checked_request import GENERATING, read_body, read_generation
 from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
 from calculators.llm.requests.messages import (
+    VIDEO_TYPES,
     MediaCheck,
     SaidMessage,
     check_anything_is_left,
     decoded_text,
     document_text,
     joined_parts,
-    refuse_video,
     required_string,
     text_part,
 )
@@ -275,7 +275,9 @@ class _MessagesInput:
         return parts
 
     def _leave_out(self, kind: str, path: str, *known: str) -> None:
-        refuse_video(kind, path)
+        if kind in VIDEO_TYPES:
+            # Left out, it would leave an answer about something else.
+            raise fields.invalid(path, "this API has no videos; /chat/completions takes them")
         leave_out_type(kind, known, path, _supported(known))
         self.left_out.append(path)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from calculators.images.media.image import MAX_FPS, VideoSampling
 from calculators.kit.requests import fields
 from calculators.kit.requests.google_json import read_object
 from calculators.kit.requests.members import leave_out
@@ -17,7 +19,6 @@ from calculators.llm.requests.messages import (
     decoded_text,
     document_text,
     joined_parts,
-    refuse_video,
     required_string,
     text_part,
 )
@@ -38,6 +39,9 @@ _ABOUT_DATA: Final = (
 _PART: Final = (*PART_DATA, *_ABOUT_DATA)
 _BLOB: Final = ("mimeType", "data", "displayName")
 _FILE: Final = ("mimeType", "fileUri", "displayName")
+_VIDEO: Final = ("startOffset", "endOffset", "fps")
+#: A duration in protobuf's JSON.
+DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9})?s$"
 _CALL: Final = ("id", "name", "args", "partialArgs", "willContinue")
 _RESPONSE: Final = ("id", "name", "response", "parts", "willContinue", "scheduling")
 _USER_ROLES: Final = ("user", "function", "tool")
@@ -48,7 +52,7 @@ def read_contents(
 ) -> list[Message]:
     """Return the conversation. A user's turn with results of functions becomes several messages.
 
-    ``media`` gathers the images and sounds.
+    ``media`` gathers the images, videos and sounds.
 
     Raises:
         RequestError: ``param`` is the place, such as ``contents[2].parts[0].text``.
@@ -180,20 +184,21 @@ class _Conversation:
         if "text" in part:
             return [text_part(required_string(part, "text", path))]
         if "inlineData" in part:
-            return [self._blob(part["inlineData"], f"{path}.inlineData")]
+            return [self._blob(part, f"{path}.inlineData")]
         if "fileData" in part:
-            return self._file(part["fileData"], f"{path}.fileData")
+            return self._file(part, f"{path}.fileData")
         self._leave_out(part, path)
         return []
 
-    def _blob(self, value: object, path: str) -> dict[str, Any]:
-        blob = read_object(value, path, _BLOB)
+    def _blob(self, part: Mapping[str, Any], path: str) -> dict[str, Any]:
+        blob = read_object(part["inlineData"], path, _BLOB)
         kind = required_string(blob, "mimeType", path).lower()
         data = required_string(blob, "data", path)
         family = kind.partition("/")[0]
-        refuse_video(family, path)
+        url = f"data:{kind};base64,{data}"
+        if family == "video":
+            return self._video(part, path, url, "data")
         if family == "image":
-            url = f"data:{kind};base64,{data}"
             self._media.image(path, url, "data")
             return {"type": "image_url", "image_url": {"url": url}}
         if family == "audio":
@@ -202,15 +207,28 @@ class _Conversation:
         name = fields.string(blob, "displayName", f"{path}.displayName") or ""
         return text_part(document_text(decoded_text(data, kind, f"{path}.data"), name))
 
-    def _file(self, value: object, path: str) -> list[dict[str, Any]]:
-        file = read_object(value, path, _FILE)
+    def _file(self, part: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
+        file = read_object(part["fileData"], path, _FILE)
         uri = required_string(file, "fileUri", path)
         kind = (fields.string(file, "mimeType", f"{path}.mimeType") or "").lower()
-        refuse_video(kind.partition("/")[0], path)
+        if kind.startswith("video/"):
+            return [self._video(part, path, uri, "fileUri")]
         if kind.startswith("image/"):
             self._media.image(path, uri, "fileUri")
             return [{"type": "image_url", "image_url": {"url": uri}}]
         raise fields.invalid(f"{path}.fileUri", "the file is not read here; send it as inlineData")
+
+    def _video(self, part: Mapping[str, Any], path: str, url: str, member: str) -> dict[str, Any]:
+        place = f"{path.rpartition('.')[0]}.videoMetadata"
+        told = read_object(part.get("videoMetadata") or {}, place, _VIDEO)
+        fps = told.get("fps", 1.0)
+        if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
+            raise fields.invalid(
+                f"{place}.fps", f"expected frames per second above 0, up to {MAX_FPS}"
+            )
+        start, end = (_offset(told, name, place) for name in ("startOffset", "endOffset"))
+        self._media.video(path, url, member, VideoSampling(float(fps), start or 0.0, end))
+        return {"type": "video_url", "video_url": {"url": url}}
 
     def _leave_out(self, part: Mapping[str, Any], path: str) -> bool:
         """Leave out a part that shows the model nothing here; return False."""
@@ -239,6 +257,16 @@ def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:
         read = read_object({"text": part} if isinstance(part, str) else part, place, _PART)
         found.append(({name: each for name, each in read.items() if each is not None}, place))
     return found
+
+
+def _offset(told: Mapping[str, Any], name: str, path: str) -> float | None:
+    """Return a duration of protobuf's JSON in seconds."""
+    text = fields.string(told, name, f"{path}.{name}")
+    if text is None:
+        return None
+    if not re.search(DURATION, text):
+        raise fields.invalid(f"{path}.{name}", 'expected seconds, such as "12.5s"')
+    return float(text[:-1])
 
 
 def _response_text(response: Mapping[str, Any]) -> str:

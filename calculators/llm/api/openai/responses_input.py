@@ -14,18 +14,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from calculators.images.media.image import VideoSampling
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import check_object, leave_out, leave_out_type
 from calculators.llm.api.openai.responses_object import opened
 from calculators.llm.requests.client_tools import CUSTOM_INPUT, flat_name
 from calculators.llm.requests.messages import (
+    VIDEO_TYPES,
     MediaCheck,
     check_anything_is_left,
     check_arguments,
     file_text,
     image_url,
-    refuse_video,
     required_string,
+    video_part,
 )
 from calculators.llm.requests.request_limits import RequestLimits
 
@@ -72,6 +74,7 @@ ITEM_TYPES: Final = (
 )
 PART_TYPES: Final = (
     *("input_text", "output_text", "refusal", "input_image", "input_audio", "input_file"),
+    *VIDEO_TYPES,
 )
 _READ: Final = frozenset({None, *ITEM_TYPES}.difference(PASSED_OVER))
 #: The members of items and parts that are read, or that clients send back of an answer.
@@ -87,6 +90,7 @@ _PART: Final = frozenset(
     {
         *("type", "text", "annotations", "logprobs", "refusal", "image_url", "detail"),
         *("file_id", "file_data", "file_url", "filename", "input_audio"),
+        *("video_url", "video", "fps"),
     }
 )
 #: These need an earlier response, of which none is kept.
@@ -303,6 +307,11 @@ class _ResponsesInput:
                 url = image_url(part, f"{path}.image_url")
                 self._media.image(path, url, "image_url")
                 return {"type": "image_url", "image_url": {"url": url}}
+            case kind if kind in VIDEO_TYPES:
+                video = video_part(part, path)
+                url, fps = video["video_url"]["url"], video["fps"]
+                self._media.video(path, url, "video_url", VideoSampling(fps))
+                return video
             case "input_audio":
                 audio = fields.json_object(part, "input_audio", f"{path}.input_audio")
                 if audio is None:
@@ -312,7 +321,6 @@ class _ResponsesInput:
                 self._media.sound(path, data, "input_audio.data")
                 return {"type": "input_audio", "input_audio": {"data": data, "format": form}}
             case _:
-                refuse_video(kind, path)
                 why = "is no type of parts that are read"
                 leave_out_type(kind, PART_TYPES, path, why, noun="type of parts")
                 self.left_out.append(path)

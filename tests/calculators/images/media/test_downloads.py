@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from calculators.images.media import download as module
 from calculators.images.media.download import download, is_public
 from calculators.images.media.media_rules import MediaRules
 from tests.calculators.images.media.picture_server import PICTURE, PictureServer, picture_server
@@ -142,11 +141,9 @@ def test_failures_of_the_image_server_are_reported() -> None:
     with_server(test)
 
 
-def test_an_endless_image_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_IMAGE_BYTES", 100_000)
-
+def test_an_endless_image_is_cut_off() -> None:
     async def test(pictures: PictureServer) -> None:
-        shown = await refused(f"http://127.0.0.1:{pictures.port}/endless", HERE)
+        shown = await refused(f"http://127.0.0.1:{pictures.port}/endless", HERE, most=100_000)
         assert shown == "the image is larger than 100000 bytes"
 
     with_server(test)

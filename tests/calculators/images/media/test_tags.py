@@ -45,6 +45,17 @@ def test_a_prompt_must_have_each_image_once(prompt: str, count: int) -> None:
     check_tags(prompt, count)
 
 
+def test_images_and_videos_are_numbered_apart() -> None:
+    video = {"type": "video_url", "video_url": {"url": "y"}, "fps": 2.0}
+    (message,) = with_tags([{"role": "user", "content": [video, IMAGE, video]}])
+    tags = [part["text"] for part in message["content"]]
+    assert tags == ["<ov_genai_video_0>", "<ov_genai_image_0>", "<ov_genai_video_1>"]
+    check_tags("".join(tags), 1, 2)
+    for images, videos in ((2, 1), (1, 1), (0, 3)):
+        with pytest.raises(RequestError):
+            check_tags("".join(tags), images, videos)
+
+
 @pytest.mark.parametrize(
     ("prompt", "count", "reason"),
     [
