@@ -396,8 +396,19 @@ def pictured(file: bytes) -> Ask:
 
 _REALTIME: Final = "/v3/realtime?model=counter"
 _LOOKUPS: Final = tuple(
-    f"/{name}?model=demo" for name in ("props", "slots", "tokenizer_info", "load", "info")
+    f"/{name}?model=demo"
+    for name in (
+        *("props", "slots", "tokenizer_info", "load", "info", "model_info", "health_generate"),
+    )
 )
+#: The facts of encoders, by their task.
+_FACTS: Final = {
+    task: f"/info?model={model}"
+    for task, model in (
+        *(("embeddings", "docs_embedder"), ("rerank", "docs_ranker")),
+        ("text_classification", "guard"),
+    )
+}
 #: The paths that the rows of each name request, by the name of their task; "" is the server.
 PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "chat": ("text_generation", ("/v3/chat/completions",)),
@@ -421,12 +432,13 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "counts of google": ("text_generation", ("/v1beta/models/demo:countTokens",)),
     "ollama": ("text_generation", ("/api/chat", "/api/generate")),
-    "llama.cpp and text-generation-inference": (
+    "llama.cpp, SGLang and text-generation-inference": (
         "text_generation",
         ("/completion", "/infill", "/apply-template", "/generate", "/generate_stream", "/"),
     ),
     "lookups of peers": ("text_generation", _LOOKUPS),
     "ollama's vectors": ("embeddings", ("/api/embed", "/api/embeddings")),
+    **{f"facts, {task}": (task, (path,)) for task, path in _FACTS.items()},
     "retrieval": ("text_generation", ("/v3/chat/completions",)),
     "embeddings": ("embeddings", ("/v3/embeddings",)),
     "embed": ("embeddings", ("/v3/embed",)),
@@ -514,6 +526,11 @@ def _tokens(model: str, subject: str) -> Callable[[], Send]:
     ])  # fmt: skip
 
 
+def _facts(task: str) -> Row:
+    one = _get(_FACTS[task])
+    return Row(f"facts, {task}", "200 at once", all_at_once(lambda: [one] * 200), one)
+
+
 def _speech(what: str, send: Callable[[], Send]) -> Row:
     return Row("speech to text", what, send, _SMALL_SOUND, MOST_SPEECH_WAIT)
 
@@ -557,12 +574,14 @@ ROWS: Final = (
             + [post("/api/generate", model="demo", prompt="Hello",
                     options={"num_predict": 2000})] * 64),
         post("/api/chat", model="demo", messages=_HELLO, options={"num_predict": 3})),
-    Row("llama.cpp and text-generation-inference",
-        "96 of 2,000 tokens, 16 texts of a million characters, 8 of 30,000 messages",
+    Row("llama.cpp, SGLang and text-generation-inference",
+        "128 of 2,000 tokens, 16 texts of a million characters, 8 of 30,000 messages",
         all_at_once(lambda: [
             *[post("/completion", model="demo", prompt="Hello", n_predict=2000)] * 32,
             *[post(path, model="demo", inputs="Hello", parameters={"max_new_tokens": 2000})
               for path in ("/generate", "/generate_stream") for _ in range(32)],
+            *[post("/generate", model="demo", text="Hello", stream=True,
+                   sampling_params={"max_new_tokens": 2000})] * 32,
             *[post("/infill", model="demo", input_prefix="ab " * 349_000, input_suffix="")] * 8,
             *[post("/", model="demo", inputs="ab " * 349_000)] * 8,
             *[post("/apply-template", model="demo", messages=_HELLO * 30_000)] * 8,
@@ -570,6 +589,7 @@ ROWS: Final = (
             "/generate", model="demo", inputs="Hello", parameters={"max_new_tokens": 3})),
     Row("lookups of peers", "50 of each", all_at_once(
         lambda: [_get(path) for path in _LOOKUPS for _ in range(50)]), _get(_LOOKUPS[0])),
+    *map(_facts, _FACTS),
     Row("messages", "64 of 2,000 tokens",
         all_at_once(lambda: [post(
             "/v3/messages", model="demo", messages=_HELLO, max_tokens=2000)] * 64),

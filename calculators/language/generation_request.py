@@ -283,7 +283,10 @@ class Infill(NamedTuple):
 
 
 class Api(StrEnum):
-    """The API that a client asked by. The value is the end of the path."""
+    """The API that a client asked by. The value is the end of the path.
+
+    Bodies of `SGLANG` share the path of `TGI`.
+    """
 
     CHAT = "chat/completions"
     COMPLETIONS = "completions"
@@ -296,10 +299,13 @@ class Api(StrEnum):
     OLLAMA_CHAT = "api/chat"
     OLLAMA_GENERATE = "api/generate"
     TGI = "generate"
+    SGLANG = "sglang/generate"
 
 
 #: The APIs whose requests have prompts, and no messages; `Api.OLLAMA_GENERATE` has either.
-TEXT_APIS: Final = frozenset({Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI})
+TEXT_APIS: Final = frozenset(
+    {Api.COMPLETIONS, Api.LLAMA_CPP_COMPLETION, Api.INFILL, Api.TGI, Api.SGLANG}
+)
 
 
 class Source(Struct, frozen=True):

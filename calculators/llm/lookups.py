@@ -1,4 +1,4 @@
-"""Facts about a server of language models, in the forms of vLLM, llama.cpp and TGI."""
+"""Facts about a server of language models, in the forms of vLLM, llama.cpp, SGLang and TGI."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import STRING, Members, honoured, read_members, table
 from calculators.kit.requests.request_record import current_record
+from calculators.language.delta import Failed
+from calculators.language.generation_request import Api, GenerationRequest
 from calculators.llm.requests.completions_request import CHAT_MEMBERS, ChatRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
@@ -122,6 +124,51 @@ async def tokenizer_info(servable: LlmServable, asked: None) -> str:
 async def server_load(servable: LlmServable, asked: None) -> str:
     """Return vLLM's ``/load``."""
     return json.dumps({"server_load": servable.unfinished})
+
+
+async def sglang_model_info(servable: LlmServable, asked: None) -> str:
+    """Return SGLang's ``/model_info``."""
+    name, request = _name(), servable.limits.request
+    calls, reasoning = servable.parsers.names
+    return json.dumps(
+        {
+            "model_path": name,
+            "served_model_name": name,
+            "tokenizer_path": name,
+            "is_generation": True,
+            "preferred_sampling_params": None,
+            "weight_version": "default",
+            "reasoning_parser": reasoning or None,
+            "tool_call_parser": calls or None,
+            "has_image_understanding": request.max_images > 0,
+            "has_audio_understanding": request.max_sounds > 0,
+            "model_type": servable.card.architecture,
+            "max_context_length": servable.limits.length,
+        }
+    )
+
+
+async def sglang_health(servable: LlmServable, asked: None) -> str:
+    """Return that the engine works: it writes a token, unless it is writing others.
+
+    Raises:
+        RequestError: UNAVAILABLE, it does not work.
+    """
+    if not servable.engine.running:
+        chats = servable.sees_images
+        request = GenerationRequest(
+            api=Api.CHAT if chats else Api.COMPLETIONS,
+            model=_name(),
+            messages=({"role": "user", "content": "a"},) if chats else (),
+            prompts=() if chats else ("a",),
+            sampling={"max_tokens": 1, "temperature": 0},
+        )
+        answer = await servable.generate(request, "")
+        while not answer.is_finished:
+            for item in await answer.read():
+                if isinstance(item, Failed):
+                    raise item.error
+    return json.dumps({"status": "ok"})
 
 
 async def tgi_info(servable: LlmServable, asked: None) -> str:

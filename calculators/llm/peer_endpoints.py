@@ -6,6 +6,7 @@ See `calculators.llm.endpoint` for what a declaration is made of.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,9 @@ from calculators.llm.endpoint import Counting, Generating, LlmEndpoint, events_o
 
 if TYPE_CHECKING:
     from calculators.kit.requests.schema import Schema
+    from calculators.llm.requests.completions_request import CompletionRequest
+    from calculators.llm.requests.model_defaults import ModelDefaults
+    from calculators.llm.requests.request_limits import RequestLimits
 
 
 @cache
@@ -85,6 +89,43 @@ INFILL: Final = LlmEndpoint(
 
 
 @cache
+def _generate() -> Generating[Any]:
+    """Return the code of ``/generate``, which SGLang's clients post bodies of their own to."""
+    from calculators.kit.requests.members import table
+    from calculators.kit.requests.schema import const, record
+    from calculators.llm.api.sglang import generate_request
+
+    tgi = _tgi(is_list=False)
+
+    def parse(body: object, limits: RequestLimits, defaults: ModelDefaults) -> CompletionRequest:
+        is_sglangs = generate_request.is_sglangs(body)
+        read = generate_request.parse_generate_request if is_sglangs else tgi.parse
+        return read(body, limits, defaults)
+
+    nothing = const(None)
+    of_tgi = record({"text": nothing, "input_ids": nothing})
+    of_sglang = record(
+        {"inputs": nothing, "parameters": nothing},
+        anyOf=[{"required": ["text"]}, {"required": ["input_ids"]}],
+    )
+    both = tgi.members.keys() & generate_request.GENERATE_MEMBERS.keys()
+    texts = (
+        replace(member, is_required=False, beside={} if name in both else of_tgi)
+        for name, member in tgi.members.items()
+    )
+    sglangs = (
+        member if name in both or member.beside else replace(member, beside=of_sglang)
+        for name, member in generate_request.GENERATE_MEMBERS.items()
+    )
+    return Generating(
+        members=table(sglangs, texts),
+        any_of=("inputs", "text", "input_ids"),
+        parse=parse,
+        api=tgi.api,
+    )
+
+
+@cache
 def _tgi(*, is_list: bool) -> Generating[Any]:
     from calculators.language.generation_request import Api
     from calculators.llm.api.tgi.generate_request import GENERATE_MEMBERS, parse_generate_request
@@ -97,9 +138,9 @@ def _tgi(*, is_list: bool) -> Generating[Any]:
 
 
 def _tgi_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.openapi.peer_schemas import TGI_SCHEMAS
+    from calculators.llm.openapi.peer_schemas import GENERATE_SCHEMAS
 
-    return TGI_SCHEMAS
+    return GENERATE_SCHEMAS
 
 
 _TGI: Final[Mapping[str, Any]] = {
@@ -116,12 +157,15 @@ _TGI: Final[Mapping[str, Any]] = {
 }
 TGI_GENERATE: Final = LlmEndpoint(
     path="/generate",
-    handling=partial(_tgi, is_list=False),
+    handling=_generate,
     id="tgiGenerate",
-    examples={"a_text": {"inputs": "Hello", "parameters": {"max_new_tokens": 20}}},
-    summary="Go on with a text",
-    response="TgiAnswer",
-    **_TGI,
+    examples={
+        "a_text": {"inputs": "Hello", "parameters": {"max_new_tokens": 20}},
+        "a_text_of_sglangs": {"text": "Hello", "sampling_params": {"max_new_tokens": 20}},
+    },
+    summary="Go on with a text, in the form of text-generation-inference or of SGLang",
+    **{**_TGI, "request": "TgiOrSglangRequest", "event": "TgiOrSglangEvent"},
+    response="TgiOrSglangAnswer",
 )
 TGI_STREAM: Final = LlmEndpoint(
     path="/generate_stream",
@@ -160,11 +204,14 @@ def _looked_up(name: str) -> Counting[Any]:
     )
 
 
-def _lookup(path: str, name: str, summary: str, response: str, tag: str) -> LlmEndpoint:
+def _lookup(
+    path: str, name: str, summary: str, response: str, tag: str, *aliases: str
+) -> LlmEndpoint:
     """Return an endpoint with GET; ``name``: of its function in `calculators.llm.lookups`."""
     return LlmEndpoint(
         path=path,
         prefixes=("",),
+        aliases=aliases,
         methods=("GET",),
         handling=partial(_looked_up, name),
         schemas=_lookup_schemas,
@@ -186,6 +233,13 @@ TOKENIZER_INFO: Final = _lookup(
     "/tokenizer_info", "tokenizer_info", "The tokenizer and its template", "TokenizerInfo", "vLLM"
 )
 LOAD: Final = _lookup("/load", "server_load", "The load of a model", "ServerLoad", "vLLM")
+MODEL_INFO: Final = _lookup(
+    *("/model_info", "sglang_model_info", "What a model takes", "SglangModelInfo", "SGLang"),
+    "/get_model_info",
+)
+HEALTH_GENERATE: Final = _lookup(
+    "/health_generate", "sglang_health", "Whether the engine writes a token", "Health", "SGLang"
+)
 TGI_INFO: Final = _lookup(
     "/info", "tgi_info", "The limits of a model", "TgiInfo", "text-generation-inference"
 )
@@ -259,6 +313,6 @@ COHERE_CHAT: Final = LlmEndpoint(
 PEERS: Final = (
     COHERE_CHAT,
     *(LLAMA_CPP_COMPLETION, INFILL, APPLY_TEMPLATE, PROPS, SLOTS),
-    *(TOKENIZER_INFO, LOAD),
+    *(TOKENIZER_INFO, LOAD, MODEL_INFO, HEALTH_GENERATE),
     *(TGI_GENERATE, TGI_STREAM, TGI_COMPATIBLE, TGI_INFO),
 )

@@ -70,6 +70,7 @@ _PROMPT_FIELDS: Final = {
     Api.OLLAMA_CHAT: "messages",
     Api.OLLAMA_GENERATE: "prompt",
     Api.TGI: "inputs",
+    Api.SGLANG: "text",
 }
 #: The APIs whose answers have the prompt.
 _SHOWING_PROMPTS: Final = frozenset({Api.LLAMA_CPP_COMPLETION, Api.INFILL})

@@ -74,6 +74,8 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
             body[name] = _MOST_TOKENS
     for ending, (place, name) in _INNER_LENGTH_OF.items():
         if path.endswith(ending) and body and "/v2/" not in path:
+            if path == "/generate" and not body.keys().isdisjoint(("text", "input_ids")):
+                place = "sampling_params"  # of SGLang, whose path it is too
             inner = body.setdefault(place, {})
             if isinstance(inner, dict) and (inner.get(name) is None or _is_long(inner[name])):
                 inner[name] = _MOST_TOKENS

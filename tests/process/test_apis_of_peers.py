@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,6 +181,99 @@ def test_a_wrong_text_or_token_is_named(
 ) -> None:
     reply = client.ask("POST", path, body)
     assert (reply.status, reply.error["param"]) == (400, param)
+
+
+# SGLang -------------------------------------------------------------------------------------------
+
+
+def sglangs(client: HttpClient, **body: Any) -> Any:
+    params = {"max_new_tokens": 4, "temperature": 0, **body.pop("sampling_params", {})}
+    return posted(client, "/generate", sampling_params=params, **body)
+
+
+def test_sglangs_clients_get_text_ids_and_facts(client: HttpClient) -> None:
+    asked = {"prompt": TEXT, "max_tokens": 4, "temperature": 0}
+    expected = client.post(COMPLETIONS, **asked).json["choices"][0]["text"]
+    answer = sglangs(client, text=TEXT, return_logprob=True, return_text_in_logprobs=True, rid="r")
+    assert answer["text"] == expected
+    meta = answer["meta_info"]
+    assert (meta["id"], meta["prompt_tokens"], meta["completion_tokens"]) == ("r", 2, 4)
+    assert meta["finish_reason"] == {"type": "length", "length": 4}
+    assert "".join(text for _, _, text in meta["output_token_logprobs"]) == expected
+    assert [each for _, each, _ in meta["output_token_logprobs"]] == answer["output_ids"]
+    ids = posted(client, "/tokenize", content=TEXT)["tokens"]
+    assert sglangs(client, input_ids=ids)["text"] == expected
+    several = sglangs(client, text=[TEXT, "Hello"], sampling_params={"n": 2})
+    assert [each["text"] for each in several[:2]] == [expected] * 2
+    assert [each["meta_info"]["prompt_tokens"] for each in several] == [2, 2, 1, 1]
+
+
+def test_events_of_sglangs_have_all_text_so_far(client: HttpClient) -> None:
+    params = {"max_new_tokens": 6, "temperature": 0, "stop": [" of"]}
+    body = {"text": TEXT, "sampling_params": params}
+    whole = posted(client, "/generate", **body)
+    assert whole["meta_info"]["finish_reason"] == {"type": "stop", "matched": " of"}
+    with client.open("POST", "/generate", {**body, "stream": True}) as response:
+        *events, done, end = response.read().decode().split("\n\n")
+    assert (done, end) == ("data: [DONE]", "")
+    read = [json.loads(event.removeprefix("data: ")) for event in events]
+    for before, after in itertools.pairwise(read):
+        assert after["text"].startswith(before["text"])
+    assert read[-1]["text"] == whole["text"]
+    assert read[-1]["output_ids"] == whole["output_ids"]
+    assert read[-1]["meta_info"]["finish_reason"] == whole["meta_info"]["finish_reason"]
+
+
+@pytest.mark.parametrize(
+    ("params", "pattern"),
+    [
+        ({"regex": "[0-9]{3}"}, "[0-9]{3}"),
+        ({"json_schema": '{"enum": ["a", "b"]}', "regex": ""}, '"[ab]"'),
+        ({"ebnf": 'root ::= "yes" | "no"'}, "yes|no"),
+    ],
+)
+def test_sglangs_forms_bind_the_text(
+    client: HttpClient, params: dict[str, Any], pattern: str
+) -> None:
+    text = sglangs(client, text=TEXT, sampling_params={**params, "max_new_tokens": 9})["text"]
+    assert re.fullmatch(pattern, text.strip())
+
+
+def test_a_prompt_of_sglangs_is_computed_without_an_answer(client: HttpClient) -> None:
+    answer = sglangs(client, text=TEXT, sampling_params={"max_new_tokens": 0})
+    assert (answer["text"], answer["output_ids"]) == ("", [])
+    assert answer["meta_info"]["prompt_tokens"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"text": 1}, '"text"'),
+        ({"text": ""}, '"text"'),
+        ({"text": "a", "input_ids": [1]}, '"input_ids"'),
+        ({"text": "a", "inputs": "b"}, '"inputs"'),
+        ({"text": "a", "logprob_start_len": 0}, '"logprob_start_len"'),
+        ({"text": "a", "sampling_params": 5}, '"sampling_params"'),
+        ({"text": "a", "sampling_params": [{"n": 1}, {"n": 2}]}, '"sampling_params"'),
+        ({"text": "a", "sampling_params": {"max_new_tokens": -1}}, "sampling_params.max_new_tok"),
+        ({"text": "a", "sampling_params": {"sampling_seed": "x"}}, "sampling_params.sampling_seed"),
+        ({"text": "a", "sampling_params": {"regex": "("}}, "sampling_params.regex"),
+        ({"text": "a", "sampling_params": {"logit_bias": {"1": 2}}}, "sampling_params.logit_bias"),
+    ],
+)
+def test_a_wrong_member_of_sglangs_is_named(
+    client: HttpClient, body: dict[str, Any], word: str
+) -> None:
+    reply = client.ask("POST", "/generate", body)
+    assert reply.status == 400
+    assert word in reply.json["error"]
+
+
+def test_sglangs_router_learns_what_the_model_is_and_whether_it_works(client: HttpClient) -> None:
+    info = client.get("/model_info").json
+    assert (info["model_path"], info["is_generation"]) == ("demo", True)
+    assert client.get("/get_model_info").json == info
+    assert client.get("/health_generate").status == 200
 
 
 # What a server says of itself ---------------------------------------------------------------------

@@ -69,6 +69,14 @@ def renamed(error: RequestError, names: Mapping[str, str]) -> RequestError:
     )
 
 
+def below(error: RequestError, outer: str) -> RequestError:
+    """Return an error of a member of the object ``outer`` of the body, with its whole place."""
+    if error.param is None:
+        return error
+    head = error.param.partition("[")[0]
+    return renamed(error, {head: f"{outer}.{head}"})
+
+
 def above(path: str, value: float, maximum: float) -> RequestError:
     """Return the error of a number that is too large."""
     return invalid(path, f"{describe(value)} is above the maximum {maximum}")

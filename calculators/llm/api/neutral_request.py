@@ -28,6 +28,7 @@ from calculators.llm.api.google.generate_content_request import GenerateContentR
 from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
 from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
+from calculators.llm.api.sglang.generate_request import SglangRequest
 from calculators.llm.requests.checked_request import (
     TRUNCATION_MEMBERS,
     CheckedRequest,
@@ -68,6 +69,7 @@ _BODIES: Final[Mapping[Api, Members]] = {
     Api.OLLAMA_CHAT: OLLAMA_CHAT_MEMBERS,
     Api.OLLAMA_GENERATE: GENERATE_MEMBERS,
     Api.TGI: COMPLETION_MEMBERS,
+    Api.SGLANG: COMPLETION_MEMBERS,
 }
 #: The members that a model reads, beside those that the neutral request has fields for.
 _NEUTRAL: Final[Members] = table(
@@ -92,6 +94,7 @@ _ID_BEGINNINGS: Final[Mapping[Api, str]] = {
     Api.OLLAMA_CHAT: "ollama-",
     Api.OLLAMA_GENERATE: "ollama-",
     Api.TGI: "cmpl-",
+    Api.SGLANG: "cmpl-",
 }
 #: The APIs whose limit of new tokens may be more than the model has room for.
 _MAY_BE_SHORTER: Final = (
@@ -179,6 +182,8 @@ def neutral_request(
     """
     if checked.members is not None:
         body = checked.members
+    if isinstance(checked, SglangRequest):
+        api = Api.SGLANG
     sampled = _SAMPLED[api]
     sampling = {
         name: value

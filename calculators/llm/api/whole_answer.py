@@ -25,6 +25,7 @@ from calculators.llm.api.neutral_request import new_answer_id
 from calculators.llm.api.ollama.ollama_writer import ollama_writer
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
+from calculators.llm.api.sglang.generate_writer import SglangWriter
 from calculators.llm.api.tgi.generate_writer import GenerateWriter
 
 
@@ -49,6 +50,8 @@ def answer_writer(begun: Begun) -> AnswerWriter:
             return ollama_writer(begun)
         case Api.TGI:
             return GenerateWriter(begun)
+        case Api.SGLANG:
+            return SglangWriter(begun)
 
 
 _STOP_REASONS: Final = {

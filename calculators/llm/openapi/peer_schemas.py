@@ -90,6 +90,48 @@ TGI_SCHEMAS: Final[dict[str, schema.Schema]] = {
 }
 
 
+_SGLANG: Final = {
+    "text": schema.string("In events too the whole text so far."),
+    "output_ids": schema.array(_COUNT),
+    "meta_info": schema.ref("SglangMeta"),
+}
+GENERATE_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    **TGI_SCHEMAS,
+    "SglangMeta": schema.record(
+        {
+            "id": schema.string(),
+            "finish_reason": schema.nullable(
+                schema.anything("`type` is `stop` (with `matched`), `length` or `abort`.")
+            ),
+            "prompt_tokens": _COUNT,
+            "completion_tokens": _COUNT,
+            "cached_tokens": schema.integer("0 where there are several answers.", minimum=0),
+            "weight_version": schema.string(),
+            "e2e_latency": schema.number("Seconds; at the end.", minimum=0),
+            "input_token_logprobs": schema.array({}, "Always empty."),
+            "output_token_logprobs": schema.array(
+                schema.array({}, "Log-probability, token id, text or null."),
+                "With `return_logprob`.",
+            ),
+        },
+        required=("id", "finish_reason", "prompt_tokens", "completion_tokens"),
+    ),
+    "SglangAnswer": schema.record(_SGLANG, required=("text", "output_ids", "meta_info")),
+    "TgiOrSglangAnswer": schema.one_of(
+        schema.ref("TgiAnswer"),
+        schema.ref("SglangAnswer"),
+        schema.array(schema.ref("SglangAnswer"), "Of several prompts, or with `n`."),
+    ),
+    "TgiOrSglangEvent": schema.one_of(
+        schema.ref("TgiEvent"),
+        schema.record(
+            {**_SGLANG, "index": schema.integer("Where there are several.", minimum=0)},
+            required=("text", "output_ids", "meta_info"),
+        ),
+    ),
+}
+
+
 LOOKUP_SCHEMAS: Final[dict[str, schema.Schema]] = {
     "AppliedTemplate": schema.record({"prompt": schema.string()}, required=("prompt",)),
     "LlamaCppProps": schema.record(
@@ -128,6 +170,23 @@ LOOKUP_SCHEMAS: Final[dict[str, schema.Schema]] = {
         }
     ),
     "ServerLoad": schema.record({"server_load": schema.integer("Unfinished requests.", minimum=0)}),
+    "Health": schema.record({"status": schema.const("ok")}, required=("status",)),
+    "SglangModelInfo": schema.record(
+        {
+            "model_path": schema.string("The model's name: paths are not shown."),
+            "served_model_name": schema.string(),
+            "tokenizer_path": schema.string("The model's name."),
+            "is_generation": schema.const(True),
+            "preferred_sampling_params": schema.const(None),
+            "weight_version": schema.string(),
+            "reasoning_parser": schema.nullable(schema.string()),
+            "tool_call_parser": schema.nullable(schema.string()),
+            "has_image_understanding": schema.flag(),
+            "has_audio_understanding": schema.flag(),
+            "model_type": schema.string(),
+            "max_context_length": schema.nullable(_COUNT),
+        }
+    ),
     "TgiInfo": schema.record(
         {
             "model_id": schema.string(),

@@ -100,14 +100,14 @@ def parse_generate_request(
     """
     body = read_body(value, GENERATE_MEMBERS)
     if not body.get("inputs"):
-        raise fields.missing("inputs", "a text")
+        raise fields.missing("inputs", "a text; in SGLang's form text or input_ids")
     try:
         given = read_members(body.get("parameters", {}), PARAMETERS)
         members = _members(given, limits)
         # Any name: the front knows which model is meant.
         generation = read_generation({"model": "any", **members}, defaults, limits)
     except RequestError as error:
-        raise _below_parameters(fields.renamed(error, _NAMES)) from None
+        raise fields.below(fields.renamed(error, _NAMES), "parameters") from None
     stream = body.get("stream", False)
     shows_tokens = given.get("details", False) or stream
     shown = {
@@ -152,11 +152,3 @@ def _members(given: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
         name = _FORMS[kind]
         members[name] = STRUCTURED_MEMBERS[name].read(grammar.get("value"), "grammar.value")
     return members
-
-
-def _below_parameters(error: RequestError) -> RequestError:
-    """Return an error with the place of its member in the body."""
-    if error.param is None:
-        return error
-    head = error.param.partition("[")[0]
-    return fields.renamed(error, {head: f"parameters.{head}"})
