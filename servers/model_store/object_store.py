@@ -227,6 +227,10 @@ class AccessRefusedError(ModelError):
     """The store does not let these credentials, or nobody, read."""
 
 
+class StoreDownError(ModelError):
+    """The store does not answer, or fails; it may answer later."""
+
+
 def _file_of(meta: Mapping[str, Any], name: str) -> RemoteFile:
     return RemoteFile(name, meta["size"], _mark_of(meta))
 
@@ -267,12 +271,15 @@ _TEXTS: Final[Sequence[tuple[Sequence[str], ModelError]]] = (
     ),
     (
         ("HTTP error", "timed out", "error sending request", "error decoding response body"),
-        ModelError(
+        StoreDownError(
             "its store does not answer",
             hint="is there a network? S3_ENDPOINT names another store, HTTPS_PROXY a proxy",
         ),
     ),
-    (("503", "SlowDown", "500 Internal"), ModelError("its store is overloaded, or out of order")),
+    (
+        ("503", "SlowDown", "500 Internal"),
+        StoreDownError("its store is overloaded, or out of order"),
+    ),
 )
 
 

@@ -5,12 +5,17 @@ model, one for everything else. Its key follows from the names, sizes and marks 
 files, so a copy never changes: other files are another copy, and what has been loaded keeps its
 own. A copy is complete or not there, and several servers may share the cache: one downloads, the
 others wait for it.
+
+The last listing of each address is a file beside the copies. By it the copies are found while the
+store does not answer.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -22,12 +27,14 @@ from typing import Final
 
 from calculators.kit.file_threads import DaemonThreads
 from calculators.kit.model_cache import BeingMade, CacheEntry, ModelCache, size_of
+from graphrt_base.regular_file import read_regular_file
 from servers.model_store.model_reference import ModelError
 from servers.model_store.object_store import (
     AccessRefusedError,
     ObjectStore,
     RemoteFile,
     StoreAddress,
+    StoreDownError,
 )
 from servers.model_store.progress import size_text
 
@@ -45,6 +52,8 @@ PAUSE_SECONDS: Final = 2.0
 #: Seconds without a byte after which a download of another server is given up.
 OTHERS_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.2
+#: The longest listing that is read: that of as many files as an address may have.
+_LISTING_BYTES: Final = 32 << 20
 
 #: Files of one copy by the version; None for a model that has no versions.
 Copies = Mapping[int | None, tuple[RemoteFile, ...]]
@@ -107,6 +116,7 @@ class StoredModel:
     def fetch(self, report: Callable[[int, int], object]) -> LocalFiles:
         """Download what is not here, and return the place of all files.
 
+        While the store does not answer, they are the copies of its last listing, if these are here.
         The copies stay until `release` after the next `fetch`, or until `close`.
 
         Args:
@@ -116,7 +126,10 @@ class StoredModel:
             ModelError: the store refuses or does not answer, has nothing, or gives other bytes
                 than its listing promises; the disk has no room; or `has_ended` is set.
         """
-        files = self._store.list_files()
+        try:
+            files, is_listed = self._store.list_files(), True
+        except StoreDownError as error:
+            files, is_listed = self._last_files(error), False
         copies = self._copies(files)
         if not copies:
             raise ModelError("no version that is to be served is at its base_path in its store")
@@ -144,6 +157,10 @@ class StoredModel:
         self._let_go |= {key: entry for key, entry in self._held.items() if key not in held}
         self._let_go = {key: entry for key, entry in self._let_go.items() if key not in held}
         self._held, self._fetched, self._looked = held, copies, files
+        if is_listed:
+            self._keep_listing(files)
+        else:
+            _log.warning("%s: its store does not answer: the last copy is used", self._address.name)
         places = {
             version: self._directory(held[_key_of(self._address, each)].path)
             for version, each in copies.items()
@@ -154,6 +171,40 @@ class StoredModel:
             )
         path = places[None]
         return LocalFiles(path / self._address.name if self._store.is_file else path)
+
+    @property
+    def _listing(self) -> Path:
+        digest = hashlib.sha256(repr(self._address).encode()).hexdigest()[:32]
+        return self._cache.folder / f"{_KIND}-{digest}.json"
+
+    def _keep_listing(self, files: Iterable[RemoteFile]) -> None:
+        """Write the listing of which the cache has all copies."""
+        told = [[file.name, file.size, file.mark] for file in files]
+        text = json.dumps({"is_file": self._store.is_file, "files": told})
+        part = self._listing.with_suffix(f".{os.getpid()}")
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(self._listing)
+        except OSError as error:
+            _log.debug("a listing cannot be kept: %s", error.strerror)
+
+    def _last_files(self, failure: StoreDownError) -> tuple[RemoteFile, ...]:
+        """Return the files of the last listing.
+
+        Raises:
+            StoreDownError: ``failure``, where there is no listing, or not all of its copies.
+        """
+        try:
+            told = json.loads(read_regular_file(self._listing, _LISTING_BYTES))
+            files = tuple(RemoteFile(*each) for each in told["files"])
+            copies = self._copies(files)
+            keys = [_key_of(self._address, each) for each in copies.values()]
+            self._store.is_file = told["is_file"]
+        except (OSError, ValueError, TypeError, KeyError):
+            raise failure from None
+        if not keys or not all(self._cache.find(_KIND, key) for key in keys):
+            raise failure
+        return files
 
     def release(self) -> None:
         """Let the cache remove the copies that the last `fetch` did not return."""

@@ -31,7 +31,7 @@ def model(address: str, directory: Path, most_bytes: int = 0) -> StoredModel:
 
 def copies(directory: Path) -> list[str]:
     """Return the complete copies in a cache, and check that there is nothing else."""
-    folders = list((directory / "graphrt").glob("*"))
+    folders = [each for each in (directory / "graphrt").glob("*") if each.suffix != ".json"]
     assert all((each / "entry.json").is_file() for each in folders)
     return [each.name for each in folders]
 

@@ -228,6 +228,72 @@ def test_the_loaded_version_answers_while_the_store_is_gone(
         serving(tmp_path, scenario)
 
 
+def test_a_start_without_the_store_takes_the_last_copy_and_other_models_answer(
+    tmp_path: Path, s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put(bucket, "m", write_versions(tmp_path, "here", 1, 3))
+    s3.put(bucket, "never", write_versions(tmp_path, "never", 1))
+    write_versions(tmp_path, "good", 1)
+    models = [
+        {"name": "m", "base_path": f"s3://{bucket}/m"},
+        {"name": "file", "base_path": f"s3://{bucket}/m/1/model.xml"},
+        {"name": "good", "base_path": "good"},
+    ]
+    write_models(tmp_path, *models)
+    with Link(s3.endpoint) as link:
+        monkeypatch.setenv("S3_ENDPOINT", link.endpoint)
+
+        async def before(site: Site, repository: ModelRepository) -> None:
+            assert status(repository, "m") == [("3", *OK)]
+
+        async def without(site: Site, repository: ModelRepository) -> None:
+            assert status(repository, "m") == [("3", *OK)]
+            for name, number in (("m", 3), ("file", 1), ("good", 1)):
+                assert await numbers(repository, request(name, X=[0, 0])) == [number] * 2
+            ((_, state, _, message),) = status(repository, "never")
+            assert (state, "its store does not answer" in message) == ("LOADING", True)
+            # The store is there again, with another version.
+            link.is_cut = False
+            s3.put(bucket, "m", write_versions(tmp_path, "more", 4))
+            await until(site, lambda: status(repository, "m") == [("4", *OK)])
+            await until(site, lambda: status(repository, "never") == [("1", *OK)])
+
+        serving(tmp_path, before)
+        link.is_cut = True
+        link.cut()
+        monkeypatch.setattr("servers.serving.stored_entry.FIRST_PAUSE", 0.1)
+        write_models(tmp_path, *models, {"name": "never", "base_path": f"s3://{bucket}/never"})
+        serving(tmp_path, without)
+
+
+def test_a_copy_is_not_used_where_the_store_says_no_or_a_part_is_missing(
+    tmp_path: Path, s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put(bucket, "m", write_versions(tmp_path, "here", 1))
+    write_models(tmp_path, {"name": "m", "base_path": f"s3://{bucket}/m"})
+    cache = tmp_path / "cache" / "graphrt" / "converted"
+    with Link(s3.endpoint) as link:
+        monkeypatch.setenv("S3_ENDPOINT", link.endpoint)
+
+        async def before(site: Site, repository: ModelRepository) -> None:
+            assert status(repository, "m") == [("1", *OK)]
+
+        async def refused(site: Site, repository: ModelRepository) -> None:
+            ((_, state, _, message),) = status(repository, "m")
+            assert (state, reason in message) == ("LOADING", True), message
+
+        serving(tmp_path, before)
+        for name in ("model.xml", "model.bin"):
+            s3.delete(bucket, f"m/1/{name}")
+        reason = "there is nothing at its base_path"
+        serving(tmp_path, refused)
+        link.is_cut = True
+        reason = "its store does not answer"
+        for listing in cache.rglob("stored-*.json"):
+            listing.write_text("[1")
+        serving(tmp_path, refused)
+
+
 def test_a_model_on_demand_is_downloaded_by_its_first_request(
     tmp_path: Path, s3: S3Server, bucket: str
 ) -> None:
