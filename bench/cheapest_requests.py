@@ -395,6 +395,19 @@ def pictured(file: bytes) -> Ask:
 
 
 _REALTIME: Final = "/v3/realtime?model=counter"
+#: Requests about what is kept; nothing of it is there, except lists.
+_KEPT: Final = (
+    ("GET", "/v1/responses/resp_none"),
+    ("GET", "/v1/responses/resp_none/input_items"),
+    ("POST", "/v1/responses/resp_none/cancel"),
+    ("POST", "/v1/conversations"),
+    ("DELETE", "/v1/conversations/conv_none"),
+    ("GET", "/v1/conversations/conv_none/items"),
+    ("GET", "/v1/conversations/conv_none/items/msg_none"),
+    ("GET", "/v1/chat/completions"),
+    ("GET", "/v1/chat/completions/chatcmpl-none"),
+    ("GET", "/v1/chat/completions/chatcmpl-none/messages"),
+)
 _LOOKUPS: Final = tuple(
     f"/{name}?model=demo"
     for name in (
@@ -482,6 +495,10 @@ PATHS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             "/v1/messages/batches/batch_none/cancel",
         ),
     ),
+    "lengths of conversations": (
+        "text_generation", ("/v3/responses/input_tokens", "/v3/responses/compact"),
+    ),
+    "what is kept": ("", tuple(path for _, path in _KEPT)),
     "pages": ("", _PAGES),
     "followed": ("", ("/v1/live", "/v1/graphs/demo/follow")),
     "drafts": ("", ("/v1/scratch/check", "/v1/scratch/run")),
@@ -726,6 +743,17 @@ ROWS: Final = (
             *[*map(_get, PATHS["batches of messages"][1][1:3]),
               post(PATHS["batches of messages"][1][3])] * 21,
         ]), _get("/v1/messages/batches")),
+    Row("lengths of conversations", "4 of a million characters, 16 summaries of 2,000 tokens",
+        all_at_once(lambda: [
+            *[post("/v3/responses/input_tokens", model="demo", input="ab " * 349_000)] * 4,
+            *[post("/v3/responses/compact", model="demo", input="Hello",
+                   max_output_tokens=2000)] * 16,
+        ]), post("/v3/responses/input_tokens", model="demo", input="Hello")),
+    Row("what is kept", "64 conversations of a million characters, 32 of each other request",
+        all_at_once(lambda: [
+            *[post("/v1/conversations", items=[{"role": "user", "content": "ab " * 349_000}])] * 64,
+            *[Ask(path, method=method) for method, path in _KEPT for _ in range(32)],
+        ]), post("/v1/conversations")),
     Row("pages", "16 of each", all_at_once(lambda: list(map(_get, _PAGES * 16))), _SMALL_CHAT),
     Row("followed", "64 who watch, 64 who follow",
         all_at_once(lambda: [

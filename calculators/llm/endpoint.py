@@ -6,6 +6,7 @@ declaration import what they need when they are called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from calculators.kit.tasks.endpoint import TaskEndpoint
 
 if TYPE_CHECKING:
-    from calculators.kit.requests.http_payload import HttpPayload, RequestError
+    from calculators.kit.requests.http_payload import Continued, HttpPayload, RequestError
     from calculators.kit.requests.members import Members
     from calculators.kit.requests.schema import Schema
     from calculators.language.generation_request import Api
@@ -98,8 +99,16 @@ class LlmEndpoint(TaskEndpoint):
     def __post_init__(self) -> None:
         _declared.append(self)
 
-    def parse(self, body: object, limits: RequestLimits, defaults: ModelDefaults) -> Any:
+    def parse(
+        self,
+        body: object,
+        limits: RequestLimits,
+        defaults: ModelDefaults,
+        continued: Continued | None = None,
+    ) -> Any:
         """Return the checked request of a parsed body.
+
+        ``continued``: what of the body the client has not sent.
 
         Raises:
             RequestError: with the member that is wrong as ``param``. The text about an unknown
@@ -110,6 +119,8 @@ class LlmEndpoint(TaskEndpoint):
         try:
             return self.handling().parse(body, limits, defaults)
         except RequestError as error:
+            if continued is not None and continued.earlier:
+                error = _of_own_items(error, continued)
             raise _with_hint(error, self) from None
 
     def body(self, payload: HttpPayload) -> Any:
@@ -119,6 +130,21 @@ class LlmEndpoint(TaskEndpoint):
             RequestError: it is not JSON.
         """
         return payload.json() if "POST" in self.methods else {}
+
+
+def _of_own_items(error: RequestError, continued: Continued) -> RequestError:
+    """Return an error about an item of ``input`` with the place that the client knows."""
+    from calculators.kit.requests.http_payload import RequestError
+
+    found = re.match(r"input\[(\d+)\]", error.param or "")
+    if found is None:
+        return error
+    place = int(found[1]) - continued.earlier
+    mine = f"input[{place}]" if place >= 0 else f"{continued.source}, item {found[1]}"
+    param = f"{mine}{(error.param or '')[found.end() :]}" if place >= 0 else continued.source
+    return RequestError(
+        error.message.replace(found[0], mine), param=param, code=error.code, reason=error.reason
+    )
 
 
 def _with_hint(error: RequestError, endpoint: LlmEndpoint) -> RequestError:

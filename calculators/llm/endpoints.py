@@ -157,6 +157,64 @@ RESPONSES: Final = LlmEndpoint(
 
 
 @cache
+def _input_tokens() -> Counting[Any]:
+    from calculators.llm.api.openai import responses_request as reader
+
+    async def answer(servable: LlmServable, request: reader.ResponsesRequest) -> str:
+        tokens = await servable.chat_tokens(
+            request.messages, request.images, request.tools, request.template
+        )
+        return reader.input_tokens_response(tokens)
+
+    return Counting(
+        members=reader.INPUT_TOKENS_MEMBERS, parse=reader.parse_input_tokens_request, answer=answer
+    )
+
+
+def _compaction_schemas() -> Mapping[str, Schema]:
+    from calculators.llm.openapi.responses_schemas import COMPACTION_SCHEMAS
+
+    return COMPACTION_SCHEMAS
+
+
+INPUT_TOKENS: Final = LlmEndpoint(
+    path="/responses/input_tokens",
+    handling=_input_tokens,
+    schemas=_compaction_schemas,
+    id="countInputTokens",
+    summary="How many tokens would the input of a response have?",
+    request="InputTokensRequest",
+    response="InputTokens",
+    examples={"a_question": {"input": "Hello"}},
+    about="The count.",
+)
+
+
+@cache
+def _compact() -> Generating[Any]:
+    from calculators.language.generation_request import Api
+    from calculators.llm.api.openai import responses_request as reader
+
+    return Generating(
+        members=reader.COMPACT_MEMBERS, parse=reader.parse_compact_request, api=Api.RESPONSES
+    )
+
+
+COMPACT: Final = LlmEndpoint(
+    path="/responses/compact",
+    operation="chat",
+    handling=_compact,
+    schemas=_compaction_schemas,
+    id="compactConversation",
+    summary="Shorten a conversation: the user's messages, and a summary by the model",
+    request="CompactRequest",
+    response="CompactedConversation",
+    examples={"a_question": {"input": "Hello"}},
+    about="The items with which the conversation can go on.",
+)
+
+
+@cache
 def _messages() -> Generating[Any]:
     from calculators.language.generation_request import Api
     from calculators.llm.api.anthropic.messages_request import (
@@ -485,7 +543,8 @@ OLLAMA_GENERATE: Final = LlmEndpoint(
 
 #: In the order in which errors and the OpenAPI document list them.
 ENDPOINTS: Final = (
-    *(CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, TOKENIZE, DETOKENIZE),
+    *(CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, INPUT_TOKENS, COMPACT),
+    *(MESSAGES, COUNT_TOKENS, TOKENIZE, DETOKENIZE),
     *(GENERATE_CONTENT, STREAM_GENERATE_CONTENT, GOOGLE_COUNT_TOKENS),
     *(OLLAMA_CHAT, OLLAMA_GENERATE, ROOT_TOKENIZE, ROOT_DETOKENIZE, *PEERS),
 )

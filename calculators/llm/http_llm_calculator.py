@@ -129,15 +129,25 @@ class HttpLLMCalculator(Calculator):
         body = endpoint.body(payload)
         handling = endpoint.handling()
         if isinstance(handling, Counting):
-            counted = endpoint.parse(body, servable.limits.request, servable.defaults)
+            counted = endpoint.parse(
+                body, servable.limits.request, servable.defaults, payload.continued
+            )
             return handling.answer(servable, counted)
         record: GenerationRecord | None = None
         if payload.record is not None:
             record = payload.record.begin_generation(node, endpoint.path[1:])
         # In one pass, so that the first of several errors is reported.
-        checked = endpoint.parse(body, servable.limits.request, servable.defaults)
+        checked = endpoint.parse(
+            body, servable.limits.request, servable.defaults, payload.continued
+        )
         request = neutral_request(
-            checked, handling.api, body, payload.client, payload.record, has_prompt=False
+            checked,
+            handling.api,
+            body,
+            payload.client,
+            payload.record,
+            payload.continued,
+            has_prompt=False,
         )
         submitting = servable.submit(checked, request, record, logs_raw_text=True)
         return submitting if request.stream else self._whole(submitting)

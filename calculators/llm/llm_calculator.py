@@ -185,8 +185,12 @@ class GenerationRequestReaderCalculator(Calculator):
                 raise _not_counted(endpoint.paths()[0])
             cc.emit(self.count, payload)
             return
-        checked = endpoint.parse(without_model_dependent(body), OPEN_LIMITS, OPEN_DEFAULTS)
-        read = neutral_request(checked, handling.api, body, payload.client, payload.record)
+        checked = endpoint.parse(
+            without_model_dependent(body), OPEN_LIMITS, OPEN_DEFAULTS, payload.continued
+        )
+        read = neutral_request(
+            checked, handling.api, body, payload.client, payload.record, payload.continued
+        )
         cc.emit(self.request, read.as_asked())
 
 
@@ -356,7 +360,9 @@ class LLMCalculator(Calculator):
         model = self._model
         if not isinstance(handling, Counting) or not isinstance(model, LlmServable):
             raise RequestError("this model does not count tokens", code=Code.UNIMPLEMENTED)
-        request = endpoint.parse(endpoint.body(payload), model.limits.request, model.defaults)
+        request = endpoint.parse(
+            endpoint.body(payload), model.limits.request, model.defaults, payload.continued
+        )
         cc.emit(self.response, await handling.answer(model, request), at=self._time)
         self._end_turn()
 

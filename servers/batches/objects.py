@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -130,9 +130,14 @@ class BatchSettings:
 
 
 class StoreError(GraphError):
-    """The store cannot be used; the text says why."""
+    """The store cannot be used; the text says why.
+
+    Attributes:
+        option: the flag that names its directory.
+    """
 
     code = Code.UNAVAILABLE
+    option: ClassVar[str] = "batch_dir"
 
 
 class StorageFullError(StoreError):

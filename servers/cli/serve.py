@@ -9,6 +9,7 @@ import shlex
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -193,7 +194,12 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
 
     http, grpc = http_settings(options, access), grpc_settings(options, access)
     ports = ReservedPorts()
+    directory: str | None = None
     try:
+        if http is not None and http.response_store is None and http.max_stored_responses:
+            # Workers share what they keep: the next request may reach another one.
+            directory = tempfile.mkdtemp(prefix="graphrt-responses-")
+            words = [*words, "--response_store", directory]
         settings = CrewSettings(
             words=words,
             workers=options.server.workers,
@@ -212,6 +218,8 @@ def supervise(words: Sequence[str], options: ServeOptions, access: FrontAccess) 
         ) from error
     finally:
         ports.close()
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _print(report: str) -> None:
@@ -367,7 +375,7 @@ def execute(args: argparse.Namespace) -> int:
         raise listen_failure(error) from error
     except StoreError as error:
         why = f": {error.__cause__}" if error.__cause__ else ""
-        raise CommandFailed(f"--batch_dir: {error}{why}") from error
+        raise CommandFailed(f"--{error.option}: {error}{why}") from error
     except SharedModulesError as error:
         texts = (_import_failure(each, found.calculators) for each in error.failures)
         raise CommandFailed("\n".join(texts)) from error

@@ -282,6 +282,8 @@ def inner_server(options: ServeOptions, args: argparse.Namespace) -> ServerSetti
         unknown_members=options.http.unknown_members,
         page=PageSettings(page=False),
         families=options.families,
+        # Its requests have no keys, and the clients would read each other's responses.
+        max_stored_responses=0,
     )
     size = options.server.max_body_size
     if size is not None:

@@ -166,6 +166,7 @@ TLS: Final = Group("TLS for HTTP and gRPC")
 PAGE: Final = Group("the page at /")
 PAGES: Final = Group("web pages of others (CORS)")
 BATCHES: Final = Group("files and batches")
+KEPT: Final = Group("responses that are kept")
 LIMITS: Final = Group("limits")
 TELEMETRY: Final = Group("log, traces and metrics")
 
@@ -183,6 +184,7 @@ ORDER: Final = (
     PAGE,
     PAGES,
     BATCHES,
+    KEPT,
     LIMITS,
     MEDIA,
     RUNNING,
@@ -190,7 +192,7 @@ ORDER: Final = (
 )
 
 #: The groups that only a server with clients has a use for.
-OF_CLIENTS: Final = frozenset({HTTP, GRPC, KEYS, TLS, PAGE, PAGES})
+OF_CLIENTS: Final = frozenset({HTTP, GRPC, KEYS, TLS, PAGE, PAGES, KEPT})
 
 
 def task_choice() -> Option:

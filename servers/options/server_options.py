@@ -27,6 +27,7 @@ from servers.options.model_options import (
     BATCHES,
     GRPC,
     HTTP,
+    KEPT,
     KEYS,
     LIMITS,
     ORDER,
@@ -191,6 +192,38 @@ class HttpOptions(FrontOptions):
         metavar="RULE",
         reads=value_types.one_of(tuple(UnknownMembers)),
         resolve=UnknownMembers,
+    )
+    response_store: str | None = option(
+        None,
+        "keep responses, conversations and stored chat completions in this directory, where they "
+        "survive a restart; default: in memory, and with --workers in a directory that the server "
+        "removes at its end",
+        group=KEPT,
+        metavar="DIR",
+    )
+    max_stored_responses: int = option(
+        10_000,
+        "the most responses, conversations and chat completions that are kept; what a client has "
+        "not used for the longest time goes first, of the client that has the most; default "
+        "{default}; 0: nothing is kept",
+        group=KEPT,
+        metavar="N",
+        reads=value_types.count_or_zero,
+    )
+    max_stored_response_bytes: int = option(
+        128 << 20,
+        "the most bytes of them: 64M, 1G; default 128M",
+        flag="max_stored_response_size",
+        group=KEPT,
+        metavar="SIZE",
+        reads=value_types.size,
+    )
+    stored_response_minutes: int = option(
+        24 * 60,
+        "how long one is kept after it was made or continued; default {default}",
+        group=KEPT,
+        metavar="MINUTES",
+        reads=value_types.count,
     )
     allowed_hosts: tuple[str, ...] = option(
         (),

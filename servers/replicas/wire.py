@@ -21,6 +21,7 @@ from calculators.kit.requests.client_identity import UNKNOWN_CLIENT, ClientIdent
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import (
     ClientConnection,
+    Continued,
     Documents,
     HttpPayload,
     Messages,
@@ -133,6 +134,7 @@ class HttpCall:
     form: MultipartForm | None
     method: str
     has_messages: bool
+    continued: Continued
     origin: Origin
 
     @classmethod
@@ -145,6 +147,7 @@ class HttpCall:
             payload.form,
             payload.method,
             payload.messages is not None,
+            payload.continued,
             Origin.of(payload.record),
         )
 
@@ -166,6 +169,7 @@ class HttpCall:
             method=self.method,
             messages=messages,
             documents=documents,
+            continued=self.continued,
         )
 
 

@@ -25,7 +25,7 @@ from bench.cheapest_requests import (
 )
 from calculators.kit.tasks import declared_path, installed_tasks
 from protos.pool import pool
-from servers.fronts.http.routes import Endpoint, find_route
+from servers.fronts.http.routes import Endpoint, find_route, kept_list
 
 SMALL = post("/v3/x", model="m")
 ROW = Row("a task", "a request", all_at_once(lambda: [SMALL]), SMALL)
@@ -61,6 +61,7 @@ def test_every_path_of_every_installed_task_is_in_the_table() -> None:
 def test_every_path_and_call_of_the_server_is_in_the_table() -> None:
     tried = {path for task, paths in PATHS.values() if not task for path in paths}
     routes = {route.endpoint for path in tried if (route := find_route(path)) is not None}
+    routes |= {route.endpoint for path in tried if (route := kept_list(path, "GET")) is not None}
     assert routes == set(Endpoint)
     service = pool().FindServiceByName("inference.GRPCInferenceService")
     assert {f"{GRPC_SERVICE}{method.name}" for method in service.methods} <= tried

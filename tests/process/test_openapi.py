@@ -11,6 +11,7 @@ from calculators.kit.tasks import default_task, endpoint_paths
 from servers.fronts.http import HttpSettings
 from servers.fronts.openapi.document import openapi_document
 from tests.process.http_client import HELLO, HttpClient, Reply
+from tests.process.server_process import ServerProcess
 from tests.servers.fronts.openapi.described import Described
 
 DESCRIBED: Final = Described()
@@ -165,6 +166,20 @@ def test_errors_fit_their_schemas(
     check(path, "post", reply)
 
 
+@pytest.fixture(scope="module")
+def kept(demo: ServerProcess) -> dict[str, str]:
+    """Keep something of each kind, and return the names of its parts in paths."""
+    client = demo.client
+    conversation = client.post("/v3/conversations", items=list(HELLO)).json["id"]
+    items = client.get(f"/v3/conversations/{conversation}/items").json["data"]
+    return {
+        "response_id": client.post("/v3/responses", **_INPUT).json["id"],
+        "conversation_id": conversation,
+        "item_id": items[0]["id"],
+        "completion_id": client.post("/v3/chat/completions", **_CHAT, store=True).json["id"],
+    }
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -173,8 +188,9 @@ def test_errors_fit_their_schemas(
         if method == "get" and path not in OF_OTHER_TASKS and path not in WITH_TESTS_OF_THEIR_OWN
     ],
 )
-def test_lookups_fit_their_schemas(client: HttpClient, path: str) -> None:
+def test_lookups_fit_their_schemas(client: HttpClient, kept: dict[str, str], path: str) -> None:
     values = {
+        **kept,
         "model": "demo",
         "version": "1",
         "node": "LLMExecutor",

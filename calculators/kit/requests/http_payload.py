@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from graphrt_base.errors import Code, GraphError
@@ -167,6 +167,22 @@ class WebDocuments:
         raise ValueError("this server keeps no files; it does with --batch_dir, on one machine")
 
 
+class Continued(NamedTuple):
+    """The changes that a server which keeps answers has made to a request.
+
+    Attributes:
+        id: of the answer; "": any.
+        earlier: the number of items at the beginning of ``input`` that are not the client's, but
+            from the response or conversation that it names as ``source``, a member's name.
+        echo: members of the answer about what is kept, by name; JSON values.
+    """
+
+    id: str = ""
+    earlier: int = 0
+    source: str = ""
+    echo: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class HttpPayload:
     """One HTTP request. `dataclasses.replace` makes a changed copy.
@@ -183,6 +199,7 @@ class HttpPayload:
         messages: what the client of a WebSocket sends; None for every other request. Each ``str``
             or ``bytes`` packet is a message to it, and the run's end closes it.
         documents: what the request names by ids and addresses; None: it can name none here.
+        continued: how it goes on from earlier answers, which its body contains already.
     """
 
     uri: str
@@ -195,6 +212,7 @@ class HttpPayload:
     method: str = "POST"
     messages: Messages | None = None
     documents: Documents | None = field(default=None, repr=False)
+    continued: Continued = field(default=Continued(), repr=False)
 
     def json(self) -> Any:
         """Return the parsed body.

@@ -42,16 +42,7 @@ from collections.abc import (
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import (
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs
 
 import msgspec

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from calculators.kit.requests.http_payload import ClientConnection, RequestError
+from calculators.kit.requests.http_payload import ClientConnection, Continued, RequestError
 from calculators.kit.requests.members import Members, Standing, read_members, table
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.generation_request import (
@@ -168,6 +168,7 @@ def neutral_request(
     body: Mapping[str, Any],
     client: ClientConnection,
     record: RequestRecord | None,
+    continued: Continued | None = None,
     *,
     has_prompt: bool = True,
 ) -> GenerationRequest:
@@ -221,6 +222,7 @@ def neutral_request(
             "max_output_tokens": _whole(body.get("max_output_tokens")),
             "temperature": body.get("temperature", 1),
             "top_p": body.get("top_p", 1),
+            **({} if continued is None else continued.echo),
         }
         written["max_tool_calls"] = _whole(body.get("max_tool_calls"))
     if isinstance(checked, ChatRequest):
@@ -241,7 +243,7 @@ def neutral_request(
         has_running_usage=checked.has_running_usage,
         returns_token_ids=checked.returns_token_ids,
         wants_logprobs=wants_logprobs,
-        id=new_answer_id(api),
+        id=(continued.id if continued is not None else "") or new_answer_id(api),
         created=int(time.time()),
         deadline=None if record is None else record.deadline,
         client=client,

@@ -206,6 +206,12 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             {"type": const("compaction"), "encrypted_content": string()},
             required=("type", "encrypted_content"),
         ),
+        InputItemReference=record(
+            {"type": {"type": ["string", "null"], "enum": [*STORED, None]}, "id": string()},
+            "An item of a response or conversation that the server keeps.",
+            required=("id",),
+            maxProperties=2,
+        ),
         InputOtherItem=record(
             {"type": {"type": "string", "not": {"enum": [*ITEM_TYPES, *STORED]}}},
             "An item that this server does not know: left out with a warning.",
@@ -457,7 +463,7 @@ _RESPONSE: Final[dict[str, Schema]] = {
     "object": const("response"),
     "created_at": integer("Unix time in seconds."),
     "model": string(),
-    "status": word(("in_progress", "completed", "incomplete", "failed")),
+    "status": word(("queued", "in_progress", "completed", "incomplete", "failed", "cancelled")),
     "completed_at": nullable(integer()),
     "error": nullable(
         record({"code": string(), "message": string()}, required=("code", "message"))
@@ -472,7 +478,7 @@ _RESPONSE: Final[dict[str, Schema]] = {
     "metadata": anything(),
     "output": array(ref("OutputItem")),
     "parallel_tool_calls": flag(),
-    "previous_response_id": {"type": "null"},
+    "previous_response_id": nullable(string()),
     "prompt_cache_key": nullable(string()),
     "reasoning": record(
         {"effort": nullable(string()), "summary": nullable(string())},
@@ -510,8 +516,52 @@ _RESPONSE: Final[dict[str, Schema]] = {
     "user": nullable(string()),
 }
 RESPONSES_ANSWER_SCHEMAS["ResponseObject"] = record(
-    {**_RESPONSE, "__verbose": ref("Verbose")}, required=tuple(_RESPONSE)
+    {
+        **_RESPONSE,
+        "conversation": record({"id": string()}, "If there is one.", required=("id",)),
+        "__verbose": ref("Verbose"),
+    },
+    required=tuple(_RESPONSE),
 )
+
+COMPACTION_SCHEMAS: Final[dict[str, Schema]] = {
+    "InputTokens": record(
+        {"object": const("response.input_tokens"), "input_tokens": integer(minimum=0)},
+        required=("object", "input_tokens"),
+    ),
+    "CompactedConversation": record(
+        {
+            "id": string(),
+            "object": const("response.compaction"),
+            "created_at": integer("Unix time in seconds."),
+            "output": array(
+                one_of(
+                    record(
+                        {
+                            "id": string(),
+                            "type": const("message"),
+                            "role": const("user"),
+                            "status": const("completed"),
+                            "content": array(anything()),
+                        },
+                        required=("id", "type", "role", "content"),
+                    ),
+                    record(
+                        {
+                            "id": string(),
+                            "type": const("compaction"),
+                            "encrypted_content": string(),
+                        },
+                        required=("id", "type", "encrypted_content"),
+                    ),
+                ),
+                "The next input: the user's messages, and a summary that only this server reads.",
+            ),
+            "usage": ref("ResponseUsage"),
+        },
+        required=("id", "object", "created_at", "output", "usage"),
+    ),
+}
 
 _WHOLE: Final[Members] = {"response": ref("ResponseObject")}
 _ITEM: Final[Members] = {"output_index": integer(minimum=0), "item": ref("OutputItem")}

@@ -20,20 +20,8 @@ from calculators.llm.parsers.gemma_value import GemmaValue
 from calculators.llm.parsers.json_object import CallObject
 from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
 from calculators.llm.parsers.parser import Tags, TagScanner, tags_of
-from calculators.llm.parsers.pattern import (
-    MARK,
-    PatternPart,
-    atoms,
-    head,
-    sections,
-    segments,
-)
-from calculators.llm.parsers.python_value import (
-    PythonString,
-    PythonTags,
-    PythonValue,
-    python_tags,
-)
+from calculators.llm.parsers.pattern import MARK, PatternPart, atoms, head, sections, segments
+from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue, python_tags
 from calculators.llm.parsers.typed_value import (
     EMPTY,
     ArgumentSchema,

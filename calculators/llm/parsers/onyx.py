@@ -12,10 +12,7 @@ from typing import Any, Final
 from calculators.language.events import OutputEvent, Reasoning
 from calculators.llm.parsers.answer_reader import AnswerReader, MessageJoiner, MessageParser
 from calculators.llm.parsers.families import AnswerFamily, CallSyntax
-from calculators.llm.parsers.parser import (
-    Tags,
-    beginnings,
-)
+from calculators.llm.parsers.parser import Tags, beginnings
 from calculators.llm.parsers.pattern import marks
 
 _START: Final = "<|start|>"

@@ -37,11 +37,7 @@ from calculators.text.embeddings.endpoints import (
     OLLAMA_EMBEDDINGS,
     TOKENIZE,
 )
-from calculators.text.embeddings.google import (
-    BATCH_MEMBERS,
-    EMBED_CONTENT_MEMBERS,
-    GOOGLE_SCHEMAS,
-)
+from calculators.text.embeddings.google import BATCH_MEMBERS, EMBED_CONTENT_MEMBERS, GOOGLE_SCHEMAS
 from calculators.text.embeddings.request import (
     COHERE_MEMBERS,
     EMBEDDINGS_MEMBERS,

@@ -329,6 +329,14 @@ _NAMES = {
     Endpoint.MESSAGE_BATCH: "/v1/messages/batches/{id}",
     Endpoint.MESSAGE_BATCH_CANCEL: "/v1/messages/batches/{id}/cancel",
     Endpoint.MESSAGE_BATCH_RESULTS: "/v1/messages/batches/{id}/results",
+    Endpoint.RESPONSE: "/v1/responses/{id}",
+    Endpoint.RESPONSE_ITEMS: "/v1/responses/{id}/input_items",
+    Endpoint.RESPONSE_CANCEL: "/v1/responses/{id}/cancel",
+    Endpoint.CONVERSATION: "/v1/conversations/{id}",
+    Endpoint.CONVERSATION_ITEMS: "/v1/conversations/{id}/items",
+    Endpoint.CONVERSATION_ITEM: "/v1/conversations/{id}/items/{part}",
+    Endpoint.CHAT: "/v1/chat/completions/{id}",
+    Endpoint.CHAT_MESSAGES: "/v1/chat/completions/{id}/messages",
 }
 _PROBED = frozenset({"/metrics", "/livez", "/readyz", "/health", "/ping"})
 _LIVE = "/v1/live"

@@ -239,6 +239,7 @@ class HttpFront:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._connections.wait_closed()
+                await self._handler.finish()
         late = self._connections.exchanges()
         for exchange in late:
             exchange.cut_off()
@@ -263,6 +264,7 @@ class HttpFront:
             if stuck:
                 _log.error("%d requests do not end although they were cancelled", len(stuck))
         await self._connections.wait_closed()
+        await self._handler.close()
         # aiohttp's task of a connection ends one iteration of the loop after its handler.
         await asyncio.sleep(0)
 
@@ -289,9 +291,11 @@ async def start_front(
 
     Raises:
         OSError: an address cannot be bound; none is then.
+        StoreError: the directory of responses cannot be used.
     """
     loop = asyncio.get_running_loop()
     handler = Handler(data_plane, settings, journal, document, metrics, room, views, batches)
+    await handler.open()
     # Without cancellation aiohttp lets a handler run on after its client has gone.
     manager = web.Server(handler.handle, request_factory=HttpRequest, handler_cancellation=True)
     connections = Connections(manager, settings, loop)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
@@ -17,19 +17,15 @@ from msgspec import Struct
 from calculators.kit.requests.form_members import NOTHING
 from calculators.kit.requests.http_answer import HttpAnswer, ResponsePacket
 from calculators.kit.requests.http_payload import (
+    ClientConnection,
     FormFile,
     HttpPayload,
     Messages,
     MultipartForm,
     WebDocuments,
 )
-from calculators.kit.tasks import (
-    ErrorForm,
-    StreamForm,
-    TaskEndpoint,
-    declared_path,
-    tasks_at,
-)
+from calculators.kit.requests.request_record import RequestRecord
+from calculators.kit.tasks import ErrorForm, StreamForm, TaskEndpoint, declared_path, tasks_at
 from calculators.kit.tasks.operation import EVENTS, JSON
 from graph_runtime import Code, FamilySettings, GraphError, NotFoundError
 from servers.access import KEY_HEADERS
@@ -57,6 +53,7 @@ from servers.fronts.http.settings import BATCH_HEADER, HttpSettings
 
 if TYPE_CHECKING:
     from servers.batches.store import BatchStore
+    from servers.fronts.http.kept_requests import AnswerKeeper, KeptRequests
 
 _log = logging.getLogger(__name__)
 _JSON_FIELDS = {"Content-Type": JSON}
@@ -67,6 +64,8 @@ _STREAMS: Final[dict[type, tuple[Any, ...]]] = {
     bytes: tuple(each.encode() for each in _FIELDS_OF_EVENTS),
 }
 _EVENT_CHARS: Final = max(map(len, _FIELDS_OF_EVENTS))
+#: Endpoints whose requests may continue what is kept.
+_CONTINUING = frozenset({"/responses", "/responses/input_tokens", "/responses/compact"})
 #: The first character of a packet that may be JSON.
 _OBJECT = ("{", b"{")
 
@@ -85,6 +84,7 @@ class GraphAnswer(Struct, eq=False):
         further: the number of packets after the first one of an answer that is whole.
         body: the first packet of an answer that is JSON.
         whole: an answer that names its type.
+        kept: keeps the answer; None: it is not kept.
     """
 
     exchange: Exchange
@@ -96,6 +96,7 @@ class GraphAnswer(Struct, eq=False):
     further: int = 0
     body: bytes | None = None
     whole: HttpAnswer | None = None
+    kept: AnswerKeeper | None = None
 
     def emit(self, packet: ResponsePacket) -> None:
         """Take a packet. Must be called on the event loop.
@@ -109,6 +110,8 @@ class GraphAnswer(Struct, eq=False):
             assert self.stream is not None
             if not self.has_begun and self.events_of is not None and packet[:1] in _OBJECT:
                 packet = _as_events(packet, self.events_of)
+            if self.kept is not None:
+                packet = self.kept.watch(packet)
             self.stream.emit(packet)
         elif self.whole is not None or self.body is not None:
             self.further += 1
@@ -126,6 +129,8 @@ class GraphAnswer(Struct, eq=False):
         whole = self.whole
         if self.further and (whole is None or not whole.has_more):
             _log.warning("a graph gave more than one packet to a unary request")
+        if self.kept is not None:
+            await self.kept.end(self.body, self._send_piece)
         if self.body is not None:
             return await self._send_whole(_JSON_FIELDS, self.body)
         if whole is not None:
@@ -138,6 +143,17 @@ class GraphAnswer(Struct, eq=False):
             raise RuntimeError("the graph gave no answer")
         self.stream.end()
         return SentResponse()
+
+    def _send_piece(self, packet: str | bytes) -> None:
+        if self.stream is not None:
+            self.stream.emit(packet)
+
+    def fail(self, raised: Exception) -> None:
+        """End a stream that has begun, because ``raised`` ended its request."""
+        assert self.stream is not None
+        if self.kept is not None:
+            self.kept.release(self._send_piece)
+        fail_stream(self.exchange, self.stream, raised)
 
     async def _send_whole(self, fields: Mapping[str, str], body: bytes) -> web.StreamResponse:
         exchange = self.exchange
@@ -274,9 +290,15 @@ class GraphRequests:
         settings: HttpSettings,
         guard: BrowserGuard,
         store: Callable[[], BatchStore] | None = None,
+        kept: Callable[[], Awaitable[KeptRequests]] | None = None,
     ) -> None:
-        """``store``: returns the store of the files that requests name; None: there are none."""
+        """
+        Args:
+            store: returns the store of the files that requests name; None: there are none.
+            kept: returns what keeps answers; None: none are kept.
+        """
         self._store = store
+        self._kept = kept
         self._data_plane = data_plane
         self._settings = settings
         self._guard = guard
@@ -297,7 +319,8 @@ class GraphRequests:
             return await self._answer_socket(exchange, model)
         limit_time(exchange, self._settings.request_seconds)
         request = exchange.request
-        body, value, form = b"", None, None
+        body, value, form, asked = b"", None, None, False
+        keeping: AnswerKeeper | None = None
         if request.method != "POST":
             members = _query_members(request)
         elif (endpoint is None or endpoint.takes_form) and has_form(request):
@@ -312,6 +335,12 @@ class GraphRequests:
             if endpoint is not None and endpoint.always_streams:
                 value["stream"] = True
             members = value
+            if self._kept is not None and _concerns_store(endpoint, value):
+                asked = _wants_stream(value, by_default=False)
+                keeping = await (await self._kept()).begin(exchange, value, body)
+                if keeping is not None:
+                    members = value = keeping.body
+                    body = body if keeping.raw is None else keeping.raw
         if members.get("model") is None and endpoint is None:
             # The request names no graph, so there is none to answer at this path.
             raise HttpError(404, f"{nothing_at(path)}; to call a graph, name it as model")
@@ -333,6 +362,10 @@ class GraphRequests:
         by_default = endpoint is not None and endpoint.streams_by_default
         is_stream = streams and _wants_stream(members, by_default=by_default)
         payload = self._payload(exchange, body, value, form)
+        if keeping is not None:
+            payload = replace(payload, continued=keeping.continued)
+        if keeping is not None and keeping.is_background:
+            return await self._run_in_background(exchange, model, payload, keeping, is_stream=asked)
         events_of = None
         if is_stream and endpoint is not None and endpoint.events_of is not None:
             kept = {name: members[name] for name in _OF_EVENTS if name in members}
@@ -345,7 +378,9 @@ class GraphRequests:
             # Events may be long in coming: comments can go before them.
             stream = exchange.begin_stream(exchange.error_form, stream_form=stream_form)
         finds_events = endpoint is None and not streams
-        answer = GraphAnswer(exchange, exchange.error_form, stream, events_of, finds_events)
+        answer = GraphAnswer(
+            exchange, exchange.error_form, stream, events_of, finds_events, kept=keeping
+        )
         method = Method.STREAM if is_stream else Method.UNARY
         # A parsed body is several times as large as the body: only the graph should hold it.
         left = [payload]
@@ -412,7 +447,7 @@ class GraphRequests:
         except Exception as raised:
             if answer.stream is None or not answer.stream.has_started:
                 raise
-            fail_stream(exchange, answer.stream, raised)
+            answer.fail(raised)
             return SentResponse()
         return await answer.end()
 
@@ -437,6 +472,43 @@ class GraphRequests:
             exchange.record.model = members["model"] = name
             return servable
         raise no_model(model)
+
+    async def _run_in_background(
+        self,
+        exchange: Exchange,
+        model: str,
+        payload: HttpPayload,
+        kept: AnswerKeeper,
+        *,
+        is_stream: bool,
+    ) -> web.StreamResponse:
+        """Answer a request whose graph goes on without its client."""
+        assert self._kept is not None
+        exchange.record.model = model
+        endpoint = exchange.endpoint
+        left = [payload]
+        del payload
+
+        async def run(
+            client: ClientConnection,
+            record: RequestRecord,
+            emit: Callable[[ResponsePacket], None],
+        ) -> None:
+            servable = await self._data_plane.resolve(model, Method.STREAM)
+            has_begun = False
+
+            def take(packet: ResponsePacket) -> None:
+                nonlocal has_begun
+                if not (has_begun or isinstance(packet, HttpAnswer)) and packet[:1] in _OBJECT:
+                    assert endpoint is not None
+                    if endpoint.events_of is not None:
+                        packet = _as_events(packet, partial(endpoint.events_of, {"model": model}))
+                has_begun = True
+                emit(packet)
+
+            await servable.answer(replace(left.pop(), client=client, record=record), take)
+
+        return await (await self._kept()).run(exchange, kept, run, is_stream=is_stream)
 
     async def _answer_socket(self, exchange: Exchange, model: str) -> web.StreamResponse:
         request = exchange.request
@@ -582,6 +654,15 @@ def _query_members(request: web.BaseRequest) -> dict[str, Any]:
     if len(models) > 1:
         raise HttpError(400, "the query has model more than once", param="model")
     return {"model": models[0]} if models else {}
+
+
+def _concerns_store(endpoint: TaskEndpoint | None, body: Mapping[str, Any]) -> bool:
+    """Return True if the answer of a request may be kept, or the request may continue one."""
+    if endpoint is None:
+        return False
+    return endpoint.path in _CONTINUING or (
+        endpoint.path == "/chat/completions" and body.get("store") is True
+    )
 
 
 def _wants_stream(members: dict[str, Any], *, by_default: bool) -> bool:

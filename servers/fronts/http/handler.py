@@ -25,12 +25,7 @@ from calculators.kit.tasks import ErrorForm, endpoint_at, find_task, is_servers
 from calculators.tensors.inference import quoted
 from servers import NAME, version
 from servers.access import KEY_HEADERS, Access
-from servers.contract.data_plane import (
-    DataPlane,
-    ModelDescription,
-    ReloadError,
-    ServedEndpoint,
-)
+from servers.contract.data_plane import DataPlane, ModelDescription, ReloadError, ServedEndpoint
 from servers.contract.failure import clean, forget_frames
 from servers.fronts.body_room import BodyHold, BodyRoom
 from servers.fronts.http.answer_streams import with_warnings
@@ -62,7 +57,9 @@ from servers.fronts.http.routes import (
     BATCHES_NOT_SERVED,
     CONTROLS,
     LM_STUDIO,
+    NOTHING_KEPT,
     OF_BATCHES,
+    OF_KEPT,
     OF_PAGE,
     POST,
     POSTED_ROOT,
@@ -74,6 +71,7 @@ from servers.fronts.http.routes import (
     error_form,
     find_route,
     is_shared,
+    kept_list,
     methods_at,
     nothing_at,
 )
@@ -85,6 +83,7 @@ from servers.page.views import PageViews
 if TYPE_CHECKING:
     from servers.batches.desk import BatchDesk
     from servers.fronts.http.batch_requests import BatchRequests
+    from servers.fronts.http.kept_requests import KeptRequests
 
 _FILES: Final = {
     "/docs": ("viewer.html", "text/html"),
@@ -130,6 +129,13 @@ _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 #: The status of a reload that failed for some models and took effect for others.
 _RELOADED_IN_PART = 422
 
+
+def _import_kept_requests() -> type[KeptRequests]:
+    from servers.fronts.http.kept_requests import KeptRequests
+
+    return KeptRequests
+
+
 #: Returns the body of ``/metrics`` and its media type for an Accept header.
 MetricsText = Callable[[str], Awaitable[tuple[bytes, str]]]
 
@@ -155,7 +161,10 @@ class Handler:
         self._room = room or BodyRoom()
         self._kserve = KserveRequests(data_plane, settings)
         store = None if batches is None else lambda: batches.store
-        self._graphs = GraphRequests(data_plane, settings, self._guard, store)
+        self._kept: KeptRequests | None = None
+        keeps = settings.max_stored_responses > 0
+        kept = self._kept_requests if keeps else None
+        self._graphs = GraphRequests(data_plane, settings, self._guard, store, kept)
         self._page = PageRequests(views, settings, self._guard)
         self._ollama = OllamaRequests(data_plane, settings, self._guard)
         self._batches: BatchRequests | None = None
@@ -170,6 +179,35 @@ class Handler:
         self.is_draining = False
         #: The port at which clients of Ollama look for it; 0: there is none of its own.
         self.ollama_port = 0
+
+    async def _kept_requests(self) -> KeptRequests:
+        if self._kept is None:
+            # Late: most servers keep nothing. In a thread: modules are files.
+            make = await asyncio.to_thread(_import_kept_requests)
+            self._kept = self._kept_now() or make(self._settings, self._guard, self._journal)
+        return self._kept
+
+    def _kept_now(self) -> KeptRequests | None:
+        return self._kept
+
+    async def open(self) -> None:
+        """Open what is kept in a directory.
+
+        Raises:
+            StoreError: the directory cannot be used.
+        """
+        if self._settings.response_store is not None and self._settings.max_stored_responses:
+            await (await self._kept_requests()).open()
+
+    async def finish(self) -> None:
+        """Wait for what is answered in the background."""
+        if self._kept is not None:
+            await self._kept.finish()
+
+    async def close(self) -> None:
+        """End what is answered in the background."""
+        if self._kept is not None:
+            await self._kept.close()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Raises only if the client is gone."""
@@ -240,6 +278,9 @@ class Handler:
         if path == "/" and self._shows_no_page(request):
             return web.Response(text=RUNNING, headers=exchange.headers)
         route = find_route(path, request.method)
+        if route is not None and route.endpoint is Endpoint.GRAPH:
+            # A path whose POST runs a model may have a list of what is kept.
+            route = kept_list(path, request.method) or route
         # A page that is switched off answers as if there were none; its path has others.
         is_page = route is not None and route.endpoint in OF_PAGE and path != "/"
         if is_page and not self._settings.page.page:
@@ -255,6 +296,8 @@ class Handler:
             return self._options(exchange, methods_at(path, route))
         if route.endpoint in OF_BATCHES and self._batches is None:
             raise HttpError(404, BATCHES_NOT_SERVED)
+        if route.endpoint in OF_KEPT and not self._settings.max_stored_responses:
+            raise HttpError(404, NOTHING_KEPT)
         if request.method not in route.methods:
             is_googles = route.endpoint is Endpoint.MODEL and request.method == "POST"
             is_googles = is_googles and exchange.error_form is ErrorForm.GOOGLE
@@ -272,6 +315,9 @@ class Handler:
             if exchange.served:
                 return await self._graphs.answer_at_own_path(exchange)
             return await self._graphs.answer(exchange, path)
+        if route.endpoint in OF_KEPT:
+            _note_client(exchange, access)
+            return await (await self._kept_requests()).answer(exchange, route)
         if self._batches is not None and route.endpoint in OF_BATCHES:
             _note_client(exchange, access)
             return await self._batches.answer(exchange, route)

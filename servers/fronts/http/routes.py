@@ -76,6 +76,17 @@ class Endpoint(Enum):
     MESSAGE_BATCH = auto()
     MESSAGE_BATCH_CANCEL = auto()
     MESSAGE_BATCH_RESULTS = auto()
+    # Kept responses, conversations and chat completions of OpenAI's API:
+    RESPONSE = auto()
+    RESPONSE_ITEMS = auto()
+    RESPONSE_CANCEL = auto()
+    CONVERSATIONS = auto()
+    CONVERSATION = auto()
+    CONVERSATION_ITEMS = auto()
+    CONVERSATION_ITEM = auto()
+    CHATS = auto()
+    CHAT = auto()
+    CHAT_MESSAGES = auto()
 
 
 #: Endpoints that run a model; requests to them have a time limit.
@@ -128,13 +139,31 @@ OF_BATCHES = OF_MESSAGE_BATCHES | frozenset(
 )
 
 
+NOTHING_KEPT: Final = "nothing is kept here: the server's --max_stored_responses is 0"
+#: Endpoints of what is kept.
+OF_KEPT = frozenset(
+    {
+        Endpoint.RESPONSE,
+        Endpoint.RESPONSE_ITEMS,
+        Endpoint.RESPONSE_CANCEL,
+        Endpoint.CONVERSATIONS,
+        Endpoint.CONVERSATION,
+        Endpoint.CONVERSATION_ITEMS,
+        Endpoint.CONVERSATION_ITEM,
+        Endpoint.CHATS,
+        Endpoint.CHAT,
+        Endpoint.CHAT_MESSAGES,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """An endpoint with its methods, and the model's name and version when the path has them.
 
     Name and version are as the client sent them: there may be no such model. ``item`` is the name
-    of a node in that model, the id of a request, a file or a batch, or the name of a calculator or
-    file.
+    of a node in that model, the id of a request, a file, a batch or something else that is kept, or
+    the name of a calculator or file. ``part``: the id of a part of it.
     """
 
     endpoint: Endpoint
@@ -142,6 +171,7 @@ class Route:
     model: str = ""
     version: str = ""
     item: str = ""
+    part: str = ""
 
 
 _GET = ("GET", "HEAD")
@@ -196,6 +226,7 @@ _LM_STUDIO_PREFIX = "/api/v0/"
 _MODEL_PREFIXES = ("/v3/models/", "/v1/models/", "/v3/v1/models/", "/v1beta/models/")
 _GRAPH_PREFIXES = ("/v3/", "/v1/")
 _GRAPH = Route(Endpoint.GRAPH, POST)
+_CHATS = Route(Endpoint.CHATS, (*_GET, *POST))
 _GRAPH_GET = Route(Endpoint.GRAPH, _GET)
 _GRAPH_GET_POST = Route(Endpoint.GRAPH, (*_GET, *POST))
 _KSERVE_PREFIX = "/v2/models/"
@@ -262,7 +293,8 @@ def _aliases() -> frozenset[str]:
 def _whole_paths() -> dict[str, Route]:
     """Return the routes of whole paths: the server's own and the tasks'."""
     tasks = {path: _task_route(each) for each in task_endpoints() for path in each.paths()}
-    return tasks | FIXED
+    lists = {path: _GRAPH_GET_POST for path in tasks if kept_list(path, "GET") is not None}
+    return tasks | lists | FIXED
 
 
 #: Stands for the path of the page where a client posts to it, which needs a key where keys are.
@@ -305,7 +337,7 @@ def find_route(path: str, method: str = "GET") -> Route | None:
         if path.startswith(prefix):
             return Route(Endpoint.MODEL, _GET, _unquoted(path[len(prefix) :]))
     if path.startswith(_GRAPH_PREFIXES) and path[4:]:
-        return _batch_route(path) or _GRAPH
+        return _batch_route(path) or _kept_route(path) or _GRAPH
     return None
 
 
@@ -365,7 +397,9 @@ def error_form(path: str) -> ErrorForm:
         return ErrorForm.ANTHROPIC
     if path in ("/v1/config", "/v1/config/reload", "/v2") or path.startswith("/v2/"):
         return ErrorForm.KSERVE
-    if path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES):
+    is_like = path.endswith(_ends(form=ErrorForm.ANTHROPIC)) and path.startswith(_GRAPH_PREFIXES)
+    # Stored chat completions have messages too.
+    if is_like and _kept_route(path) is None:
         return ErrorForm.ANTHROPIC
     return ErrorForm.OPENAI
 
@@ -446,6 +480,36 @@ def _batch_route(path: str) -> Route | None:
         case ["messages", "batches", str(item), "results"] if item:
             return Route(Endpoint.MESSAGE_BATCH_RESULTS, _GET, item=item)
     return None
+
+
+def _kept_route(path: str) -> Route | None:
+    """Parse the paths of what is kept below the prefixes, except those that run a model."""
+    change = (*_GET, "DELETE")
+    match [_unquoted(each) for each in without_prefix(path).split("/")]:
+        case ["responses", str(item)] if item:
+            return Route(Endpoint.RESPONSE, change, item=item)
+        case ["responses", str(item), "input_items"] if item:
+            return Route(Endpoint.RESPONSE_ITEMS, _GET, item=item)
+        case ["responses", str(item), "cancel"] if item:
+            return Route(Endpoint.RESPONSE_CANCEL, POST, item=item)
+        case ["conversations"]:
+            return Route(Endpoint.CONVERSATIONS, POST)
+        case ["conversations", str(item)] if item:
+            return Route(Endpoint.CONVERSATION, (*change, *POST), item=item)
+        case ["conversations", str(item), "items"] if item:
+            return Route(Endpoint.CONVERSATION_ITEMS, (*_GET, *POST), item=item)
+        case ["conversations", str(item), "items", str(part)] if item and part:
+            return Route(Endpoint.CONVERSATION_ITEM, change, item=item, part=part)
+        case ["chat", "completions", str(item)] if item:
+            return Route(Endpoint.CHAT, (*change, *POST), item=item)
+        case ["chat", "completions", str(item), "messages"] if item:
+            return Route(Endpoint.CHAT_MESSAGES, _GET, item=item)
+    return None
+
+
+def kept_list(path: str, method: str) -> Route | None:
+    """Return the route of a list at a path whose POST runs a model; None: the model's answers."""
+    return _CHATS if method in _GET and without_prefix(path) == "chat/completions" else None
 
 
 def _view_route(rest: str) -> Route | None:

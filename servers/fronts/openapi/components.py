@@ -11,6 +11,7 @@ from calculators.kit.requests.schema import (
     anything,
     array,
     const,
+    flag,
     integer,
     nullable,
     number,
@@ -252,6 +253,17 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
     "file_id": _path("file_id", "The id of a file.", string(minLength=1)),
     "batch_id": _path("batch_id", "The id of a batch.", string(minLength=1)),
+    "response_id": _path("response_id", "The id of a response.", string(minLength=1)),
+    "conversation_id": _path("conversation_id", "The id of a conversation.", string(minLength=1)),
+    "item_id": _path("item_id", "The id of an item.", string(minLength=1)),
+    "completion_id": _path("completion_id", "The id of a chat completion.", string(minLength=1)),
+    "StreamEvents": _query("stream", "Answer with events.", flag()),
+    "StartingAfter": _query(
+        "starting_after",
+        "With `stream`: the number of the last event that is known.",
+        integer(minimum=0, maximum=999_999_999),
+    ),
+    "OfModel": _query("model", "Only the ones of this model.", string()),
     "After": _query(
         "after", "The id after which the page begins; empty: the first page.", string()
     ),
@@ -305,10 +317,14 @@ OF_THE_PAGE: Final = frozenset(
     }
 )
 
-#: Parameters of operations that exist only if files and batches are served.
+#: Parameters of operations about files and batches, and about what is kept.
 OF_BATCHES: Final = frozenset(
     {"file_id", "batch_id", "After", "FileLimit", "BatchLimit", "Order", "Purpose"}
     | {"AfterId", "BeforeId", "MessageBatchLimit"}
+)
+OF_KEPT: Final = frozenset(
+    {"response_id", "conversation_id", "item_id", "completion_id"}
+    | {"StreamEvents", "StartingAfter", "OfModel", "After", "BatchLimit", "Order"}
 )
 
 HEADERS: Final[dict[str, dict[str, Any]]] = {

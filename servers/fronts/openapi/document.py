@@ -50,6 +50,7 @@ from servers.fronts.openapi.components import (
     ERROR_SCHEMAS,
     HEADERS,
     OF_BATCHES,
+    OF_KEPT,
     OF_SOME_TASKS,
     OF_THE_PAGE,
     PARAMETERS,
@@ -57,6 +58,7 @@ from servers.fronts.openapi.components import (
     error_ref,
     parameters_of,
 )
+from servers.fronts.openapi.kept_operations import KEPT_SCHEMAS, kept_operations
 from servers.fronts.openapi.server_operations import (
     SERVER_SCHEMAS,
     page_file_operations,
@@ -571,6 +573,7 @@ def describe(
 ) -> OpenApiDocument:
     """Return the document as an object."""
     keys = Keys(settings.access)
+    has_kept = settings.max_stored_responses > 0
     tasks = [*of_authors, *_descriptions(model)]
     operations = [
         *(each for task in tasks for each in task.operations),
@@ -579,6 +582,7 @@ def describe(
         *server_operations(),
         *((*page_file_operations(), *page_operations()) if settings.page.page else ()),
         *(batch_operations() if has_batches else ()),
+        *(kept_operations() if has_kept else ()),
     ]
     schemas = _merged(
         ERROR_SCHEMAS,
@@ -588,6 +592,7 @@ def describe(
         SERVER_SCHEMAS,
         page_schemas() if settings.page.page else {},
         BATCH_SCHEMAS if has_batches else {},
+        KEPT_SCHEMAS if has_kept else {},
     )
     if settings.unknown_members is not UnknownMembers.REFUSE:
         is_silent = settings.unknown_members is UnknownMembers.IGNORE
@@ -596,9 +601,7 @@ def describe(
     reported = {(each.form, status) for each in operations for status in all_errors(each)}
     components: dict[str, Any] = {
         "schemas": schemas,
-        "parameters": _used_parameters(
-            operations, has_page=settings.page.page, has_batches=has_batches
-        ),
+        "parameters": _used_parameters(operations),
         "headers": HEADERS,
         "responses": error_answers(settings, reported),
     }
@@ -629,16 +632,15 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
             _log.exception("the task %s is not in the OpenAPI document", task.name)
 
 
-def _used_parameters(
-    operations: list[Operation], *, has_page: bool, has_batches: bool
-) -> dict[str, Any]:
-    """Return the parameters, without parameters of `OF_SOME_TASKS` that no operation has."""
-    used = {name for operation in operations for name in operation.parameters}
-    unused = OF_SOME_TASKS - used
-    if not has_page:
-        unused |= OF_THE_PAGE
-    if not has_batches:
-        unused |= OF_BATCHES
+def _used_parameters(operations: list[Operation]) -> dict[str, Any]:
+    """Return the parameters, without the ones that no operation has."""
+    used = {
+        str(each.get("$ref", "")).rpartition("/")[2]
+        for operation in operations
+        for path in operation.paths.values()
+        for each in parameters_of(operation, path)
+    }
+    unused = (OF_SOME_TASKS | OF_THE_PAGE | OF_BATCHES | OF_KEPT) - used
     return {name: described for name, described in PARAMETERS.items() if name not in unused}
 
 

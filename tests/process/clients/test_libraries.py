@@ -284,7 +284,10 @@ def test_openai_gets_responses(
             "streamed_reasoned": thought.content,
             "bad_request": [400, None, "temperature", "invalid_request_error"],
             "not_found": [404, "model_not_found", "model", "invalid_request_error"],
-            "not_stored": [400, None, "previous_response_id", "invalid_request_error"],
+            "not_stored": [
+                *(400, "previous_response_not_found", "previous_response_id"),
+                "invalid_request_error",
+            ],
         }
 
 

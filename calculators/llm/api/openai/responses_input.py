@@ -93,7 +93,7 @@ _PART: Final = frozenset(
         *("video_url", "video", "fps"),
     }
 )
-#: These need an earlier response, of which none is kept.
+#: The front puts the items in their place where responses are kept.
 STORED: Final = ("item_reference",)
 
 
@@ -188,7 +188,7 @@ class _ResponsesInput:
             case _ if kind in STORED:
                 raise fields.invalid(
                     f"{path}.type",
-                    f"{fields.describe(kind)} names what is not stored here; send the item itself",
+                    f"{fields.describe(kind)} names what is not kept here; send the item itself",
                 )
             case _:
                 why = "is no type of items that are read"

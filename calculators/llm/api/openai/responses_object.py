@@ -387,11 +387,12 @@ class ResponsesObject:
         return (
             f'{{{self._head},"status":"{status}","completed_at":{completed},"error":{error}'
             f',"incomplete_details":{details}{self._rest},"output":[{",".join(items)}]'
-            f',"usage":{_usage(usage)}{verbose}}}'
+            f',"usage":{response_usage_json(usage)}{verbose}}}'
         )
 
 
-def _usage(usage: Usage | None) -> str:
+def response_usage_json(usage: Usage | None) -> str:
+    """Return the member ``usage``; null before the answer is complete."""
     if usage is None:
         return "null"
     heard, spoken = (

@@ -1,4 +1,9 @@
-"""Requests to ``/responses``: members, reader and the checked request."""
+"""Requests to ``/responses``: members, reader and the checked request.
+
+``/responses/input_tokens`` and ``/responses/compact`` are about the length of a conversation. A
+compacted one is the user's messages as they were, and one item with the model's own summary of the
+rest, sealed: this server reads the item as a message when it comes back.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +64,8 @@ REASONING: Final = ("effort", "summary", "generate_summary", "context", "mode")
 TEXT: Final = ("format", "verbosity")
 #: The second one is not OpenAI's here; aiperf sends it.
 _STREAM_OPTIONS: Final = ("include_obfuscation", "include_usage")
+#: Members that need a server that keeps responses.
+_KEPT: Final = ("previous_response_id", "conversation", "background")
 
 RESPONSES_MEMBERS: Final[Members] = table(
     GENERATING,
@@ -136,23 +143,35 @@ RESPONSES_MEMBERS: Final[Members] = table(
     honoured(
         "truncation", Enumeration(("auto", "disabled")), "Changes nothing: no item is dropped."
     ),
-    honoured("store", BOOLEAN, "Changes nothing: nothing is stored."),
+    honoured(
+        "store",
+        BOOLEAN,
+        "By default the response is kept, where the server keeps responses; `false`: it is not.",
+    ),
     honoured("metadata", Object(anything()), "The answer repeats it."),
     honoured("prompt_cache_key", STRING, "The answer repeats it."),
     honoured("safety_identifier", STRING, "The answer repeats it."),
     ignored("changes nothing: the conversation is taken whole", "context_management"),
-    refused(
-        "is not supported: no response is stored; send the earlier items as input",
+    honoured(
         "previous_response_id",
+        STRING,
+        "A response that the server keeps: its input and its output come before this input.",
     ),
-    refused(
-        "is not supported: no conversation is stored; send the earlier items as input",
+    honoured(
         "conversation",
+        Value(one_of(string(), request({"id": string()}, required=("id",)))),
+        "A conversation that the server keeps: its items come before this input, and this input "
+        "and the output are added to it. Not with `previous_response_id`.",
+    ),
+    honoured(
+        "background",
+        BOOLEAN,
+        "The response is made whether its client stays or not, and can be read and cancelled by "
+        "its id.",
     ),
     refused(
         "is not supported: no prompt template is stored; send instructions and input", "prompt"
     ),
-    refused("is not supported: a response is not made in the background; use stream", "background"),
     refused("is not one of responses; use max_output_tokens", "max_tokens"),
 )
 
@@ -176,6 +195,12 @@ def parse_responses_request(
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
     body = read_body(value, RESPONSES_MEMBERS)
+    for name in _KEPT:
+        if body.get(name):
+            # The front has taken them out of the body where it keeps responses.
+            raise fields.invalid(
+                name, "this server keeps no responses; send the earlier items as input"
+            )
     _check_stream_options(body)
     # All options are without effect.
     body = {name: member for name, member in body.items() if name != "stream_options"}
@@ -291,3 +316,68 @@ def _read_echo(
         "truncation": "disabled",
         "user": body.get("user"),
     }
+
+
+# The length of a conversation ---------------------------------------------------------------------
+
+#: What these endpoints do not do.
+_NOT_HERE: Final = frozenset({"stream", "stream_options", "background", "store", "n"})
+INPUT_TOKENS_MEMBERS: Final[Members] = {
+    name: member for name, member in RESPONSES_MEMBERS.items() if name not in _NOT_HERE
+}
+COMPACT_MEMBERS: Final[Members] = {
+    name: member for name, member in INPUT_TOKENS_MEMBERS.items() if name != "conversation"
+}
+#: Members that shape an answer, and that a summary must not follow.
+_OF_ANSWERS: Final = frozenset(
+    {"text", "response_format", "tools", "tool_choice", "parallel_tool_calls", "include"}
+)
+#: The member of `ResponsesRequest.echo` with the user's messages, which marks such a request.
+COMPACTION: Final = "compaction"
+_ASK: Final = (
+    "Summarise the conversation so far, so that it can go on from your summary alone, without "
+    "what was said before. Name the task, the decisions and their reasons, facts and results that "
+    "tools have returned, names of files and other things that are needed again, and what is left "
+    "to do. Write only the summary."
+)
+
+
+def parse_input_tokens_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> ResponsesRequest:
+    """Check a request to count the tokens of a response's input.
+
+    Raises:
+        RequestError: the first member that is wrong.
+    """
+    return parse_responses_request(read_body(value, INPUT_TOKENS_MEMBERS), limits, defaults)
+
+
+def input_tokens_response(tokens: int) -> str:
+    """Return the body of the answer."""
+    return f'{{"object":"response.input_tokens","input_tokens":{tokens}}}'
+
+
+def parse_compact_request(
+    value: object, limits: RequestLimits, defaults: ModelDefaults
+) -> ResponsesRequest:
+    """Check a request to compact a conversation. The model is asked for a summary.
+
+    Raises:
+        RequestError: the first member that is wrong.
+    """
+    body = read_body(value, COMPACT_MEMBERS)
+    asked = {name: member for name, member in body.items() if name not in _OF_ANSWERS}
+    request = parse_responses_request(asked, limits, defaults)
+    items = body.get("input")
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    return structs.replace(
+        request,
+        messages=[*request.messages, {"role": "user", "content": _ASK}],
+        echo={COMPACTION: [each for each in items or () if _is_of_user(each)]},
+    )
+
+
+def _is_of_user(item: dict[str, Any]) -> bool:
+    return item.get("type") in (None, "message") and item.get("role") == "user"

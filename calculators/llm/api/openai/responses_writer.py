@@ -6,6 +6,7 @@ its summary, which is where OpenVINO Model Server writes it and clients look for
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -45,10 +46,14 @@ from calculators.llm.api.openai.responses_object import (
     ResponsesObject,
     audio_part,
     citations,
+    new_id,
     refusal_part,
+    response_usage_json,
+    seal,
     summary_part,
     text_part,
 )
+from calculators.llm.api.openai.responses_request import COMPACTION
 from calculators.llm.requests.client_tools import NO_FORMS, CustomInput, call_forms, custom_input
 from calculators.llm.requests.sampling import SEALED_REASONING
 
@@ -463,9 +468,48 @@ class _AskedResponse(NamedTuple):
     echo: Mapping[str, Any]
 
 
+class CompactionWriter(ResponsesAnswerWriter):
+    """Writes a compacted conversation, which is never a stream."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, begun: Begun) -> None:
+        self._request = begun.request
+        super().__init__(_AskedResponse(answering_model(begun), logprobs=False, echo={}))
+
+    def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
+        request = self._request
+        items = [_message(each) for each in request.echo[COMPACTION]]
+        summary = choices[0].content or choices[0].reasoning
+        items.append(
+            f'{{"id":"{new_id("cmp")}","type":"compaction"'
+            f',"encrypted_content":{quote(seal(summary))}}}'
+        )
+        return (
+            f'{{"id":"{request.id}","object":"response.compaction","created_at":{request.created}'
+            f',"output":[{",".join(items)}],"usage":{response_usage_json(usage)}}}'
+        )
+
+
+def _message(item: Mapping[str, Any]) -> str:
+    content = item.get("content")
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    shown = {
+        "id": item.get("id") or new_id("msg"),
+        "type": "message",
+        "role": "user",
+        "status": "completed",
+        "content": content,
+    }
+    return json.dumps(shown)
+
+
 def responses_writer(begun: Begun) -> ResponsesAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
+    if COMPACTION in request.echo:
+        return CompactionWriter(begun)
     echo = request.echo
     if begun.sampling is not None:
         echo = {

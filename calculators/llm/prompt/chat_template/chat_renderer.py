@@ -35,11 +35,7 @@ from calculators.llm.prompt.chat_template.detector import tool_variables
 from calculators.llm.prompt.chat_template.limits import ChatTemplateError
 from calculators.llm.prompt.chat_template.text_guard import TextGuard
 from calculators.llm.prompt.chat_template.thinking import content_with_thought
-from calculators.llm.prompt.chat_template.unseen import (
-    ShownRoles,
-    UnseenParts,
-    turns_joined,
-)
+from calculators.llm.prompt.chat_template.unseen import ShownRoles, UnseenParts, turns_joined
 
 Message = Mapping[str, Any]
 #: Reads the calls of models whose templates know no tools. Many models have seen its form.

@@ -47,8 +47,8 @@ def test_a_path_of_another_base_is_answered_with_the_right_one(
         ("POST", "/v3/", 404, None),
         ("GET", "/v3/models/../../etc/passwd", 404, None),
         ("POST", "/v3/./chat/completions", 404, None),
-        ("GET", "/v3/chat/completions", 405, "POST, OPTIONS"),
-        ("PUT", "/v3/chat/completions", 405, "POST, OPTIONS"),
+        ("GET", "/v3/completions", 405, "POST, OPTIONS"),
+        ("PUT", "/v3/chat/completions", 405, "GET, HEAD, POST, OPTIONS"),
         ("DELETE", "/v1/completions", 405, "POST, OPTIONS"),
         ("POST", "/v3/models", 405, "GET, HEAD, OPTIONS"),
         ("POST", "/metrics", 405, "GET, HEAD, OPTIONS"),
@@ -56,7 +56,7 @@ def test_a_path_of_another_base_is_answered_with_the_right_one(
         ("DELETE", "/v1/files/file-1", 404, None),
         ("PATCH", "/v3/v1/assistants", 404, None),
         ("POST", "/v3/batches", 404, None),
-        ("OPTIONS", "/v3/chat/completions", 204, "POST, OPTIONS"),
+        ("OPTIONS", "/v3/chat/completions", 204, "GET, HEAD, POST, OPTIONS"),
     ],
 )
 def test_unknown_paths_and_wrong_methods_are_refused(
@@ -374,7 +374,8 @@ def test_a_listed_page_may_send_a_preflight_request(run: Run) -> None:
             reply = await ask(front, asked)
         assert reply.status == 204
         assert reply.headers["access-control-allow-origin"] == page
-        assert reply.headers["access-control-allow-methods"] == "POST, OPTIONS"
+        allowed = reply.headers["access-control-allow-methods"]
+        assert allowed == "GET, HEAD, POST, OPTIONS"
 
     run(scenario())
 

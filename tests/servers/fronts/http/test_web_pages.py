@@ -52,7 +52,7 @@ def test_by_default_pages_are_allowed_nothing(run: Run) -> None:
 def test_a_listed_page_may_use_the_methods_of_a_path(run: Run) -> None:
     found = preflight(run, allowed_origins=(PAGE,))
     assert found["allow-origin"] == PAGE
-    assert found["allow-methods"] == "POST, OPTIONS"
+    assert found["allow-methods"] == "GET, HEAD, POST, OPTIONS"
     assert "authorization" in found["allow-headers"]
     assert "x-mine" not in found["allow-headers"]
     assert "allow-credentials" not in found
@@ -69,7 +69,7 @@ def test_methods_headers_and_credentials_are_configurable(run: Run) -> None:
         "allow_credentials": True,
     }
     found = preflight(run, **settings)
-    assert found["allow-methods"] == "POST"
+    assert found["allow-methods"] == "GET, POST"
     assert found["allow-headers"] == "X-Mine, authorization"
     assert found["allow-credentials"] == "true"
     assert preflight(run, "/v3/models", **settings)["allow-methods"] == "GET"
@@ -83,7 +83,7 @@ def test_a_star_allows_everything(run: Run) -> None:
     }
     found = preflight(run, allowed_origins=("*",), **everything)
     assert found["allow-origin"] == "*"
-    assert found["allow-methods"] == "POST, OPTIONS"
+    assert found["allow-methods"] == "GET, HEAD, POST, OPTIONS"
     # By name, because in browsers a star does not include the header with the key.
     assert found["allow-headers"] == "authorization,x-mine"
 

@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 from calculators.kit.requests.unknown_members import UnknownMembers
 from servers.access import DOCS_ROUTES, HEALTH_ROUTES, Access, ApiKeys
 from servers.fronts.http import HttpSettings
-from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route
+from servers.fronts.http.routes import FIXED, Endpoint, Route, error_form, find_route, kept_list
 from servers.fronts.openapi.components import error_ref
 from servers.fronts.openapi.document import openapi_document
 from tests.servers.fronts.openapi.described import Described
@@ -30,6 +30,10 @@ _FILLED = {
     "request_id": "id",
     "file_id": "file-1",
     "batch_id": "batch_1",
+    "response_id": "resp_1",
+    "conversation_id": "conv_1",
+    "item_id": "msg_1",
+    "completion_id": "chatcmpl-1",
 }
 
 
@@ -80,13 +84,23 @@ def test_every_route_is_in_the_document(described: Described) -> None:
     for path, route in FIXED.items():
         for method in set(route.methods) - {"HEAD"}:
             assert (path.rstrip("/") or path, method.lower()) in documented
-    assert {routed(path).endpoint for path, _ in documented} == set(Endpoint)
+    found = {routed(path).endpoint for path, _ in documented}
+    found |= {each.endpoint for path, _ in documented if (each := kept_list(path, "GET"))}
+    assert found == set(Endpoint)
 
 
 def test_batches_are_described_where_they_are_served() -> None:
     document = Described().document
     assert "/v1/batches" not in document["paths"]
     assert "Batch" not in document["components"]["schemas"]
+
+
+def test_what_is_kept_is_described_where_it_is() -> None:
+    nothing = openapi_document(HttpSettings(max_stored_responses=0))
+    document = Described(nothing).document
+    assert "/v1/conversations" not in document["paths"]
+    assert "get" not in document["paths"]["/v1/chat/completions"]
+    assert "Conversation" not in document["components"]["schemas"]
 
 
 def test_models_are_described_with_and_without_version(described: Described) -> None:

@@ -219,11 +219,11 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("members", "param", "text"),
     [
-        ({"previous_response_id": "resp_1"}, "previous_response_id", "stored"),
-        ({"conversation": "conv_1"}, "conversation", "stored"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "keeps no responses"),
+        ({"conversation": "conv_1"}, "conversation", "keeps no responses"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt", "stored"),
-        ({"background": True}, "background", "use stream"),
-        ({"background": 0}, "background", "use stream"),
+        ({"background": True}, "background", "keeps no responses"),
+        ({"background": 0}, "background", "true or false"),
         ({"n": 2}, "n", "one answer"),
         ({"instructions": 3}, "instructions", "a string"),
         ({"text": "json"}, "text", "an object"),

@@ -1,0 +1,1 @@
+"""Responses, conversations and chat completions that a server keeps for its clients."""

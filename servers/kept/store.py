@@ -1,0 +1,940 @@
+"""`ResponseStore`: what is kept for clients, in SQLite: in memory or in a directory.
+
+::
+
+    objects     a response, chat completion or conversation: one row, with its owner
+    outputs     the ids of items that answers have, by which requests refer to them
+    entries     the items of conversations
+    events      the events of responses that are made in the background
+    owners      what each client has: objects and bytes
+
+A response has its own input and its answer only, and names the one that it continues: a
+conversation of n turns takes room for n turns, not for n * n. What continues another object counts
+as a use of it, so that a conversation that goes on does not lose its beginning.
+
+There is one bound on objects and one on bytes. Beyond them the client that has the most loses what
+it has not used for the longest time: nobody is pushed out by others as long as he has less.
+
+Several processes may use one directory. The methods block, and one thread at a time may call them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from calculators.kit.requests.http_payload import RequestError
+from graph_runtime import Code
+from servers.batches.objects import StorageFullError, StoreError, storage_errors, unix_seconds
+from servers.kept import items
+from servers.kept.items import JsonObject, items_of, read_head
+
+_BUSY_SECONDS: Final = 20.0
+#: Seconds between two searches for what is too old.
+_SWEEP_SECONDS: Final = 30
+#: A response in the background whose process has not said for so many seconds that it works on it
+#: is not worked on any more.
+LOST_SECONDS: Final = 30
+#: Bytes that SQLite takes for an object beside its content, about.
+_OBJECT_BYTES: Final = 512
+_AT_A_TIME: Final = 64
+#: Where a bound is exceeded, so much of it is made free: a 64th.
+_SPARE: Final = 64
+#: The tables with parts of an object, and the columns with its number; the object is the last.
+_PARTS: Final = (
+    ("outputs", "object"),
+    ("events", "object"),
+    ("entries", "conversation"),
+    ("objects", "number"),
+)
+#: Responses of one conversation. A bound for a store that somebody else has written.
+_LONGEST_CHAIN: Final = 10_000
+_VERSION: Final = 1
+_TABLES: Final = """
+create table objects (
+    number integer primary key,
+    id text not null unique,
+    kind text not null,
+    owner text not null,
+    key text not null,
+    model text not null,
+    status text not null,
+    created_at integer not null,
+    used_at integer not null,
+    previous text not null,
+    conversation text not null,
+    metadata text not null,
+    input blob not null,
+    body blob not null,
+    size integer not null
+);
+create index objects_by_use on objects (owner, used_at);
+create index objects_by_age on objects (used_at);
+create index objects_by_key on objects (key);
+create table outputs (id text not null, object integer not null, primary key (id, object))
+    without rowid;
+create index outputs_by_object on outputs (object);
+create table entries (
+    number integer primary key,
+    id text not null,
+    conversation integer not null,
+    body blob not null
+);
+create index entries_by_conversation on entries (conversation, number);
+create index entries_by_id on entries (id);
+create table events (object integer not null, last integer not null, text text not null,
+    primary key (object, last)) without rowid;
+create table owners (owner text primary key, objects integer not null, bytes integer not null)
+    without rowid;
+"""
+
+
+class KeptKind(StrEnum):
+    """The kinds of objects, by the words of OpenAI's errors."""
+
+    RESPONSE = "response"
+    CHAT = "chat completion"
+    CONVERSATION = "conversation"
+
+
+class KeptStatus(StrEnum):
+    """The states of a response: the first two change, the others are final."""
+
+    QUEUED = "queued"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        return self not in (KeptStatus.QUEUED, KeptStatus.IN_PROGRESS)
+
+
+class KeptBounds(msgspec.Struct, frozen=True):
+    """How much is kept: objects, their bytes, and seconds since an object was made or continued."""
+
+    objects: int = 10_000
+    size: int = 128 << 20
+    seconds: int = 24 * 3600
+
+
+class KeptObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to keep, or one that is begun in the background.
+
+    Attributes:
+        request: the body with the ``input`` or ``messages`` that are its own, as JSON.
+        body: the answer, as JSON; an event's or a whole one.
+        previous, conversation: the ids of what it continues; "": nothing.
+    """
+
+    kind: KeptKind
+    owner: str
+    request: bytes
+    body: bytes = b""
+    previous: str = ""
+    conversation: str = ""
+
+
+class KeptContext(msgspec.Struct, frozen=True):
+    """A request with what it refers to.
+
+    Attributes:
+        input: all items; the first ``earlier`` come from earlier responses.
+        own: the request's own items as JSON, in an object as in `KeptObject.request`.
+    """
+
+    input: list[Any]
+    earlier: int
+    own: bytes
+
+
+class _KeptRequest(msgspec.Struct):
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    messages: msgspec.Raw = msgspec.Raw(b"null")
+    metadata: Any = None
+
+
+class _Answer(msgspec.Struct):
+    output: list[msgspec.Raw] = []
+
+
+_read_request: Final = msgspec.json.Decoder(_KeptRequest).decode
+_read_answer: Final = msgspec.json.Decoder(_Answer).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ResponseStoreError(StoreError):
+    """The store of responses cannot be used."""
+
+    option: ClassVar[str] = "response_store"
+
+
+@contextmanager
+def _store_errors() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise _store_error(error) from error
+
+
+def _store_error(error: Exception) -> ResponseStoreError:
+    try:
+        with storage_errors():
+            raise error
+    except StorageFullError:
+        return ResponseStoreError("the store of responses is full")
+    except StoreError:
+        return ResponseStoreError("the store of responses cannot be read or written")
+
+
+class ResponseStore:
+    """The store; ``directory`` None: in memory.
+
+    Raises:
+        StoreError: the constructor and every method; `StorageFullError` if the disk is full.
+    """
+
+    def __init__(self, bounds: KeptBounds, directory: Path | None = None) -> None:
+        self.bounds = bounds
+        self._swept_at = 0
+        with _store_errors():
+            if directory is not None:
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # Before SQLite makes it with the rights that others have by default.
+                os.close(os.open(directory / "responses.sqlite", os.O_CREAT | os.O_RDWR, 0o600))
+            self._connection = sqlite3.connect(
+                ":memory:" if directory is None else directory / "responses.sqlite",
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+            run = self._connection.execute
+            if directory is not None:
+                run("pragma auto_vacuum = incremental")
+                run("pragma journal_mode = wal")
+                # A commit survives the process, and not always the machine: waiting for the disk
+                # would cost milliseconds for each response.
+                run("pragma synchronous = normal")
+                # What is deleted is overwritten: prompts must not be left in free pages.
+                run("pragma secure_delete = on")
+            with self._transaction():
+                self._make_tables()
+
+    def _make_tables(self) -> None:
+        run = self._connection.execute
+        (version,) = run("pragma user_version").fetchone()
+        if version == 0:
+            for statement in _TABLES.split(";"):
+                run(statement)
+            run(f"pragma user_version = {_VERSION}")
+        elif version != _VERSION:
+            raise ResponseStoreError(
+                "the store of responses was written by a newer version of graphrt"
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        run = self._connection.execute
+        try:
+            run("begin immediate")
+            try:
+                yield
+                run("commit")
+            except BaseException:
+                if self._connection.in_transaction:
+                    run("rollback")
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise _store_error(error) from error
+
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except (OSError, sqlite3.Error) as error:
+            raise _store_error(error) from error
+
+    # What is kept ---------------------------------------------------------------------------------
+
+    def add(self, new: KeptObject) -> bool:
+        """Keep an answer. Return False if it has no id, or is larger than all that may be kept.
+
+        An answer of a conversation that was deleted meanwhile is kept without it.
+        """
+        request = _read_request(new.request)
+        head = read_head(new.body)
+        own = request.messages if new.kind is KeptKind.CHAT else request.input
+        key = os.urandom(items.KEY_DIGITS // 2).hex()
+        size = _OBJECT_BYTES + len(own) + len(new.body)
+        if not head.id or size > self.bounds.size:
+            return False
+        now = unix_seconds()
+        with self._transaction():
+            run = self._connection.execute
+            cursor = run(
+                "insert into objects (id, kind, owner, key, model, status, created_at, used_at,"
+                " previous, conversation, metadata, input, body, size)"
+                " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
+                (
+                    *(head.id, new.kind.value, new.owner, key, head.model, head.status),
+                    *(head.created_at or head.created or now, now),
+                    *(new.previous, new.conversation, _metadata_text(request.metadata)),
+                    *(bytes(own), new.body, size),
+                ),
+            )
+            if cursor.rowcount != 1 or cursor.lastrowid is None:
+                return False
+            number = cursor.lastrowid
+            if head.output:
+                self._connection.executemany(
+                    "insert or ignore into outputs values (?, ?)",
+                    [(each.id, number) for each in head.output if each.id],
+                )
+            self._count(new.owner, 1, size)
+            if new.conversation and head.status != KeptStatus.QUEUED:
+                self._extend(new.owner, new.conversation, items_of(_decoded(own), key), new.body)
+            self._make_room(now)
+        return True
+
+    def _extend(
+        self, owner: str, conversation: str, items: Sequence[Mapping[str, Any]], body: bytes
+    ) -> None:
+        """Add the input and the output of a response to its conversation."""
+        row = self._find(conversation, owner, KeptKind.CONVERSATION)
+        if row is not None:
+            bodies = [(str(each["id"]), _encode(each)) for each in items]
+            answer = _read_answer(body).output
+            ids = (each.id for each in read_head(body).output)
+            bodies += [(made, bytes(raw)) for made, raw in zip(ids, answer, strict=True)]
+            self._add_entries(row[0], owner, bodies)
+
+    def _add_entries(self, number: int, owner: str, bodies: Sequence[tuple[str, bytes]]) -> None:
+        run = self._connection.execute
+        size = 0
+        for item_id, body in bodies:
+            run(
+                "insert into entries (id, conversation, body) values (?, ?, ?)",
+                (item_id, number, body),
+            )
+            size += len(body) + 64
+        run(
+            "update objects set used_at = ?, size = size + ? where number = ?",
+            (unix_seconds(), size, number),
+        )
+        self._count(owner, 0, size)
+
+    def _count(self, owner: str, objects: int, size: int) -> None:
+        self._connection.execute(
+            "insert into owners values (?, ?, ?) on conflict do update set"
+            " objects = objects + excluded.objects, bytes = bytes + excluded.bytes",
+            (owner, objects, size),
+        )
+
+    def _make_room(self, now: int) -> None:
+        """Remove what is too old, and what is too much."""
+        run = self._connection.execute
+        if now - self._swept_at >= _SWEEP_SECONDS:
+            self._swept_at = now
+            self._remove(
+                run(
+                    "select number, owner, size from objects where used_at <= ?",
+                    (now - self.bounds.seconds,),
+                ).fetchall()
+            )
+        objects, size = run("select total(objects), total(bytes) from owners").fetchone()
+        if objects > self.bounds.objects:
+            self._remove_oldest("objects", int(objects) - self.bounds.objects)
+        if size > self.bounds.size:
+            self._remove_oldest("bytes", int(size) - self.bounds.size)
+
+    def _remove_oldest(self, column: str, over: int) -> None:
+        """Remove what has not been used for the longest time, of the client that has the most.
+
+        A little more than what is ``over`` goes, so that not every answer removes another one.
+        """
+        run = self._connection.execute
+        over += (self.bounds.objects if column == "objects" else self.bounds.size) // _SPARE
+        while over > 0:
+            most, next_most = (
+                *run(f"select owner, {column} from owners order by {column} desc limit 2"),
+                ("", 0),
+            )[:2]
+            # Not more than makes the client equal to the next one, except one object.
+            most_taken = max(1, min(over, most[1] - next_most[1]))
+            victims, taken = [], 0
+            for victim in run(
+                "select number, owner, size from objects where owner = ?"
+                " order by used_at, number limit ?",
+                (most[0], _AT_A_TIME),
+            ):
+                victims.append(victim)
+                taken += 1 if column == "objects" else victim[2]
+                if taken >= most_taken:
+                    break
+            if not victims:
+                return
+            self._remove(victims)
+            over -= taken
+
+    def _remove(self, objects: Sequence[tuple[int, str, int]]) -> None:
+        run = self._connection.execute
+        numbers = json.dumps([number for number, _, _ in objects])
+        for table, column in _PARTS:
+            run(
+                f"delete from {table} where {column} in (select value from json_each(?))",
+                (numbers,),
+            )
+        for owner in {owner for _, owner, _ in objects}:
+            sizes = [size for _, mine, size in objects if mine == owner]
+            self._count(owner, -len(sizes), -sum(sizes))
+        if objects:
+            run("delete from owners where objects <= 0")
+
+    def _find(self, object_id: str, owner: str, kind: KeptKind) -> tuple[int, ...] | None:
+        found = self._rows(
+            "select number from objects where id = ? and owner = ? and kind = ? and used_at > ?",
+            *(object_id, owner, kind, unix_seconds() - self.bounds.seconds),
+        )
+        return found[0] if found else None
+
+    def _number(self, object_id: str, owner: str, kind: KeptKind) -> int:
+        found = self._find(object_id, owner, kind)
+        if found is None:
+            raise items.not_kept(kind, object_id)
+        return found[0]
+
+    def delete(self, object_id: str, owner: str, kind: KeptKind) -> None:
+        """Delete a client's object; of a conversation, its items too.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        with self._transaction():
+            number = self._number(object_id, owner, kind)
+            self._remove(
+                self._connection.execute(
+                    "select number, owner, size from objects where number = ?", (number,)
+                ).fetchall()
+            )
+
+    def set_metadata(
+        self, object_id: str, owner: str, kind: KeptKind, metadata: Mapping[str, str]
+    ) -> None:
+        """Replace the metadata of a client's object.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        with self._transaction():
+            number = self._number(object_id, owner, kind)
+            self._connection.execute(
+                "update objects set metadata = ? where number = ?",
+                (_metadata_text(metadata), number),
+            )
+
+    # Responses ------------------------------------------------------------------------------------
+
+    def cancel(self, response_id: str, owner: str) -> bytes:
+        """End a response that is made in the background, and return it as it is then.
+
+        Raises:
+            RequestError: there is none, or it was not made in the background.
+        """
+        body, status = self.response(response_id, owner)
+        if status.is_over and not self.has_events(response_id, owner):
+            text = "only a response with `background: true` can be cancelled"
+            raise RequestError(text, detail=text)
+        return self.end(response_id, KeptStatus.CANCELLED) or body
+
+    def response(self, response_id: str, owner: str) -> tuple[bytes, KeptStatus]:
+        """Return a response as JSON, and its status.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        number = self._number(response_id, owner, KeptKind.RESPONSE)
+        body, status, used_at = self._rows(
+            "select body, status, used_at from objects where number = ?", number
+        )[0]
+        state = KeptStatus(status)
+        if not state.is_over and used_at < unix_seconds() - LOST_SECONDS:
+            lost = {"code": "server_error", "message": "the server stopped before it was complete"}
+            body = self.end(response_id, KeptStatus.FAILED, lost) or body
+            state = KeptStatus.FAILED
+        return body, state
+
+    def end(
+        self, response_id: str, status: KeptStatus, error: Mapping[str, str] | None = None
+    ) -> bytes | None:
+        """End a response in the background whose answer will not come, and return it.
+
+        Return None if it has ended or is gone.
+        """
+        with self._transaction():
+            found = self._connection.execute(
+                "select number, body from objects where id = ? and status in (?, ?)",
+                (response_id, KeptStatus.QUEUED, KeptStatus.IN_PROGRESS),
+            ).fetchone()
+            if found is None:
+                return None
+            number, body = found
+            ended = json.dumps({**json.loads(body), "status": status, "error": error}).encode()
+            self._connection.execute(
+                "update objects set status = ?, body = ? where number = ?", (status, ended, number)
+            )
+        return ended
+
+    def go_on(self, response_id: str, events: str, body: bytes | None) -> bool:
+        """Add events to a response in the background.
+
+        Args:
+            body: the response as the last of them shows it; None: they show none.
+
+        Return False if it was cancelled or deleted: nothing is added.
+        """
+        head = None if body is None else read_head(body)
+        numbers = [number for number, _ in items.split_events(events) if number is not None]
+        with self._transaction():
+            run = self._connection.execute
+            found = run(
+                "select number, owner, key, conversation, input from objects"
+                " where id = ? and status in (?, ?)",
+                (response_id, KeptStatus.QUEUED, KeptStatus.IN_PROGRESS),
+            ).fetchone()
+            if found is None:
+                return False
+            number, owner, key, conversation, own = found
+            size = 0
+            if numbers:
+                run(
+                    "insert or replace into events values (?, ?, ?)",
+                    (number, numbers[-1], events),
+                )
+                size = len(events)
+            run(
+                "update objects set used_at = ?, size = size + ? where number = ?",
+                (unix_seconds(), size, number),
+            )
+            if head is not None:
+                run(
+                    "update objects set status = ?, body = ?, size = size + ? where number = ?",
+                    (head.status, body, len(body or b""), number),
+                )
+                size += len(body or b"")
+                self._connection.executemany(
+                    "insert or ignore into outputs values (?, ?)",
+                    [(each.id, number) for each in head.output if each.id],
+                )
+            self._count(owner, 0, size)
+            is_over = head is not None and KeptStatus(head.status).is_over
+            if is_over and conversation:
+                self._extend(owner, conversation, items_of(_decoded(own), key), body or b"")
+            self._make_room(unix_seconds())
+        return True
+
+    def events(self, response_id: str, owner: str, after: int) -> tuple[list[str], bool]:
+        """Return pieces of events of which the last has a number above ``after``.
+
+        True as second: the response has ended, and these are all.
+
+        Raises:
+            RequestError: NOT_FOUND, there is no such response.
+        """
+        _, status = self.response(response_id, owner)
+        number = self._number(response_id, owner, KeptKind.RESPONSE)
+        found = self._rows(
+            "select text from events where object = ? and last > ? order by last limit ?",
+            *(number, after, _AT_A_TIME),
+        )
+        return [text for (text,) in found], status.is_over and len(found) < _AT_A_TIME
+
+    def has_events(self, response_id: str, owner: str) -> bool:
+        """Return whether a response was made in the background, so that its events are kept.
+
+        Raises:
+            RequestError: NOT_FOUND, there is no such response.
+        """
+        _, status = self.response(response_id, owner)
+        number = self._number(response_id, owner, KeptKind.RESPONSE)
+        found = self._rows("select 1 from events where object = ? limit 1", number)
+        return bool(found) or not status.is_over
+
+    def input_items(self, response_id: str, owner: str) -> list[JsonObject]:
+        """Return all items that a response was made of, the earlier ones first.
+
+        Raises:
+            RequestError: NOT_FOUND, there is no such response.
+        """
+        number = self._number(response_id, owner, KeptKind.RESPONSE)
+        key, own, previous = self._rows(
+            "select key, input, previous from objects where number = ?", number
+        )[0]
+        earlier = self._chain(previous, owner, None)[0] if previous else []
+        return [*earlier, *items_of(_decoded(own), key)]
+
+    def _chain(
+        self, response_id: str, owner: str, most_bytes: int | None
+    ) -> tuple[list[JsonObject], list[int]]:
+        """Return the items of a response and of all that it continues, and their numbers.
+
+        ``most_bytes``: of them; None: a part of the chain that is gone is left out.
+
+        Raises:
+            RequestError: the chain is too long, or a part of it is gone.
+        """
+        turns: list[list[JsonObject]] = []
+        numbers: list[int] = []
+        size, wanted = 0, response_id
+        while wanted:
+            found = self._find(wanted, owner, KeptKind.RESPONSE)
+            if found is None:
+                if most_bytes is None:
+                    break
+                raise _previous_is_gone(response_id, wanted)
+            key, own, body, previous, status = self._rows(
+                "select key, input, body, previous, status from objects where number = ?", found[0]
+            )[0]
+            if most_bytes is not None and not KeptStatus(status).is_over:
+                text = f"the response {items.quoted_id(wanted)} is not complete yet"
+                raise RequestError(text, param="previous_response_id")
+            size += len(own) + len(body)
+            if found[0] in numbers or len(numbers) == _LONGEST_CHAIN:
+                text = "the responses that it continues form a circle, or are too many"
+                raise RequestError(text, param="previous_response_id")
+            if most_bytes is not None and size > most_bytes:
+                raise _too_long("previous_response_id", most_bytes)
+            numbers.append(found[0])
+            turns.append([*items_of(_decoded(own), key), *_outputs(body)])
+            wanted = previous
+        return [item for turn in reversed(turns) for item in turn], numbers
+
+    def context(
+        self,
+        owner: str,
+        request: Mapping[str, Any],
+        *,
+        previous: str,
+        conversation: str,
+        most_bytes: int,
+    ) -> KeptContext:
+        """Return a request's input with the items that it continues and names.
+
+        Raises:
+            RequestError: what it names is not kept, is not complete, or is too long.
+        """
+        earlier: list[JsonObject] = []
+        with self._transaction():
+            numbers: list[int] = []
+            if previous:
+                earlier, numbers = self._chain(previous, owner, most_bytes)
+            if conversation:
+                number = self._number(conversation, owner, KeptKind.CONVERSATION)
+                numbers.append(number)
+                found = self._rows(
+                    "select body from entries where conversation = ? order by number", number
+                )
+                if sum(len(body) for (body,) in found) > most_bytes:
+                    raise _too_long("conversation", most_bytes)
+                earlier = [_decoded(body) for (body,) in found]
+            own = request.get("input")
+            if isinstance(own, str):
+                own = [{"role": "user", "content": own}]
+            elif isinstance(own, list):
+                own = [
+                    self._named(item, owner, f"input[{place}]")
+                    if items.is_reference(item)
+                    else item
+                    for place, item in enumerate(own)
+                ]
+            self._connection.executemany(
+                "update objects set used_at = ? where number = ?",
+                [(unix_seconds(), number) for number in numbers],
+            )
+        kept = {"input": own, "metadata": request.get("metadata")}
+        listed = own if isinstance(own, list) else []
+        return KeptContext([*earlier, *listed], len(earlier), _encode(kept))
+
+    def _named(self, reference: Mapping[str, Any], owner: str, path: str) -> JsonObject:
+        """Return the item that a reference names.
+
+        Raises:
+            RequestError: it is not kept for this client.
+        """
+        item_id = reference.get("id")
+        if not isinstance(item_id, str):
+            raise RequestError(f"{path}.id: expected the id of an item", param=f"{path}.id")
+        since = unix_seconds() - self.bounds.seconds
+        found = self._rows(
+            "select objects.body from outputs join objects on objects.number = outputs.object"
+            " where outputs.id = ? and owner = ? and used_at > ? limit 1",
+            *(item_id, owner, since),
+        )
+        for (body,) in found:
+            for item in _outputs(body):
+                if item.get("id") == item_id:
+                    return item
+        found = self._rows(
+            "select entries.body from entries join objects on objects.number = entries.conversation"
+            " where entries.id = ? and owner = ? and used_at > ? limit 1",
+            *(item_id, owner, since),
+        )
+        for (body,) in found:
+            entry: JsonObject = _decoded(body)
+            return entry
+        if (place := items.place_of(item_id)) is not None:
+            found = self._rows(
+                "select key, input from objects where key = ? and owner = ? and used_at > ?",
+                *(place[0], owner, since),
+            )
+            for key, own in found:
+                for item in items_of(_decoded(own), key):
+                    if item["id"] == item_id:
+                        return item
+        raise RequestError(
+            f"{path}: there is no item {items.quoted_id(item_id)}: it was not stored "
+            "(`store: false`), is too old, or belongs to another client; send the item itself",
+            param=path,
+            code=Code.NOT_FOUND,
+            detail="an item that is not kept",
+        )
+
+    # Conversations --------------------------------------------------------------------------------
+
+    def add_conversation(
+        self,
+        conversation_id: str,
+        owner: str,
+        metadata: Mapping[str, str],
+        items: Sequence[Any],
+    ) -> JsonObject:
+        """Make a conversation with items, and return it.
+
+        Raises:
+            RequestError: an item names another one that is not kept.
+        """
+        now = unix_seconds()
+        body = {"id": conversation_id, "object": "conversation", "created_at": now}
+        encoded = _encode(body)
+        size = _OBJECT_BYTES + len(encoded)
+        with self._transaction():
+            self._connection.execute(
+                "insert into objects (id, kind, owner, key, model, status, created_at, used_at,"
+                " previous, conversation, metadata, input, body, size)"
+                " values (?, ?, ?, '', '', '', ?, ?, '', '', ?, 'null', ?, ?)",
+                (
+                    *(conversation_id, KeptKind.CONVERSATION, owner, now, now),
+                    *(_metadata_text(metadata), encoded, size),
+                ),
+            )
+            self._count(owner, 1, size)
+            if items:
+                self._add_items(conversation_id, owner, items)
+            self._make_room(now)
+        return {**body, "metadata": dict(metadata)}
+
+    def conversation(self, conversation_id: str, owner: str) -> JsonObject:
+        """Return a conversation.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
+        body, metadata = self._rows("select body, metadata from objects where number = ?", number)[
+            0
+        ]
+        return {**_decoded(body), "metadata": json.loads(metadata)}
+
+    def add_items(self, conversation_id: str, owner: str, items: Sequence[Any]) -> list[JsonObject]:
+        """Add items to a conversation, and return them with their ids.
+
+        Raises:
+            RequestError: NOT_FOUND, there is no such conversation, or no item that one names.
+        """
+        with self._transaction():
+            added = self._add_items(conversation_id, owner, items)
+            self._make_room(unix_seconds())
+        return added
+
+    def _add_items(self, conversation_id: str, owner: str, new: Sequence[Any]) -> list[JsonObject]:
+        number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
+        named = [
+            self._named(item, owner, f"items[{place}]") if items.is_reference(item) else item
+            for place, item in enumerate(new)
+        ]
+        added = items_of(named, os.urandom(items.KEY_DIGITS // 2).hex())
+        self._add_entries(number, owner, [(str(each["id"]), _encode(each)) for each in added])
+        return added
+
+    def items(
+        self, conversation_id: str, owner: str, *, after: str, limit: int, ascending: bool
+    ) -> tuple[list[JsonObject], bool]:
+        """Return a page of a conversation's items, and True if there are more.
+
+        Raises:
+            RequestError: NOT_FOUND, there is no such conversation, or no item ``after``.
+        """
+        number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
+        bound = 0 if ascending else 1 << 62
+        if after:
+            bound = self._entry(number, after)[0]
+        beyond, order = (">", "asc") if ascending else ("<", "desc")
+        found = self._rows(
+            f"select body from entries where conversation = ? and number {beyond} ?"
+            f" order by number {order} limit ?",
+            *(number, bound, limit + 1),
+        )
+        return [_decoded(body) for (body,) in found[:limit]], len(found) > limit
+
+    def _entry(self, number: int, item_id: str) -> tuple[int, bytes]:
+        found = self._rows(
+            "select number, body from entries where conversation = ? and id = ?", number, item_id
+        )
+        if not found:
+            raise _no_item(item_id)
+        entry, body = found[0]
+        return entry, body
+
+    def item(self, conversation_id: str, owner: str, item_id: str) -> JsonObject:
+        """Return an item of a conversation.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
+        found: JsonObject = _decoded(self._entry(number, item_id)[1])
+        return found
+
+    def delete_item(self, conversation_id: str, owner: str, item_id: str) -> None:
+        """Delete an item of a conversation.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        with self._transaction():
+            number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
+            entry, body = self._entry(number, item_id)
+            run = self._connection.execute
+            run("delete from entries where number = ?", (entry,))
+            size = len(body) + 64
+            run("update objects set size = size - ? where number = ?", (size, number))
+            self._count(owner, 0, -size)
+
+    # Chat completions -----------------------------------------------------------------------------
+
+    def chat(self, chat_id: str, owner: str) -> JsonObject:
+        """Return a chat completion with its metadata.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        number = self._number(chat_id, owner, KeptKind.CHAT)
+        body, metadata = self._rows("select body, metadata from objects where number = ?", number)[
+            0
+        ]
+        return {**_decoded(body), "metadata": json.loads(metadata)}
+
+    def chats(
+        self,
+        owner: str,
+        *,
+        model: str | None,
+        metadata: Mapping[str, str],
+        after: str,
+        limit: int,
+        ascending: bool,
+    ) -> tuple[list[JsonObject], bool]:
+        """Return a page of a client's chat completions, and True if there are more.
+
+        ``model``, ``metadata``: only those that have them.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none ``after``.
+        """
+        bound = 0 if ascending else 1 << 62
+        if after:
+            bound = self._number(after, owner, KeptKind.CHAT)
+        where = f"owner = ? and kind = ? and used_at > ? and number {'>' if ascending else '<'} ?"
+        values: list[Any] = [owner, KeptKind.CHAT, unix_seconds() - self.bounds.seconds, bound]
+        if model is not None:
+            where += " and model = ?"
+            values.append(model)
+        for name, value in metadata.items():
+            where += " and exists (select 1 from json_each(metadata) where key = ? and value = ?)"
+            values += [name, value]
+        found = self._rows(
+            f"select body, metadata from objects where {where}"
+            f" order by number {'asc' if ascending else 'desc'} limit ?",
+            *(*values, limit + 1),
+        )
+        shown = [{**_decoded(body), "metadata": json.loads(text)} for body, text in found[:limit]]
+        return shown, len(found) > limit
+
+    def chat_messages(self, chat_id: str, owner: str) -> list[JsonObject]:
+        """Return the messages that a chat completion answers.
+
+        Raises:
+            RequestError: NOT_FOUND, there is none.
+        """
+        number = self._number(chat_id, owner, KeptKind.CHAT)
+        [(own,)] = self._rows("select input from objects where number = ?", number)
+        messages = _decoded(own)
+        return items.shown_messages(messages if isinstance(messages, list) else [], chat_id)
+
+
+def _metadata_text(metadata: object) -> str:
+    return json.dumps(metadata if isinstance(metadata, dict) else {}, ensure_ascii=False)
+
+
+def _decoded(text: bytes | msgspec.Raw) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(bytes(text))  # numbers that have more than 64 bits
+
+
+def _outputs(body: bytes) -> list[JsonObject]:
+    return [_decoded(raw) for raw in _read_answer(body).output]
+
+
+def _no_item(item_id: str) -> RequestError:
+    return RequestError(
+        f"the conversation has no item {items.quoted_id(item_id)}",
+        code=Code.NOT_FOUND,
+        detail="an item that is not kept",
+    )
+
+
+def _previous_is_gone(response_id: str, gone: str) -> RequestError:
+    text = f"there is no response {items.quoted_id(response_id)}"
+    if gone != response_id:
+        text = (
+            f"{items.quoted_id(response_id)} continues {items.quoted_id(gone)}, which is not there"
+        )
+    return RequestError(
+        f"previous_response_id: {text}: it was not stored (`store: false`), is too old, or belongs "
+        "to another client; send the earlier items as input",
+        param="previous_response_id",
+        reason="previous_response_not_found",
+        detail="an earlier response that is not kept",
+    )
+
+
+def _too_long(param: str, most_bytes: int) -> RequestError:
+    return RequestError(
+        f"{param}: the earlier items have more than {most_bytes} bytes, which is the most that a "
+        "request may have; compact them with /responses/compact, or begin again",
+        param=param,
+    )

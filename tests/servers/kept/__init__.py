@@ -1,0 +1,1 @@
+"""The store of responses, conversations and chat completions."""
