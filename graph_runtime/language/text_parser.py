@@ -406,8 +406,11 @@ class _Parser:
             )
         if token.kind is Kind.SYMBOL and token.text in ("}", ">"):
             return self._tokens.error(f"{token} closes nothing", token)
+        hint = {"/": "comments begin with #", "{": "no braces stand around the whole text"}
         return self._tokens.error(
-            f"expected the name of a field of {kind.full_name}, found {token}", token
+            f"expected the name of a field of {kind.full_name}, found {token}",
+            token,
+            hint.get(token.text) if token.kind is Kind.SYMBOL else None,
         )
 
     def _unknown_field(self, kind: MessageType, name: Token) -> GraphSyntaxError:

@@ -59,6 +59,8 @@ def parse_json(text: str) -> JsonText:
 def _slip(text: str, place: int) -> str:
     """Return what a usual slip at this place is called; "" for another one."""
     rest, before = text[place:].lstrip(), text[:place].rstrip()
+    if not text.strip():
+        return "the file is empty; a config without anything is {}"
     if rest.startswith(("//", "/*", "#")):
         return "JSON has no comments: take this one out"
     if before.endswith(",") and rest[:1] in ("}", "]"):

@@ -163,6 +163,8 @@ def fault(text: str) -> GraphSyntaxError:
         ('input_stream: ["a"', (1, 19), "expected `,` or `]`", None),
         ("node { options { [mediapipe.X.ext { } } }", (1, 18), "this `[` has no `]`", None),
         ("%", (1, 1), "expected the name of a field", None),
+        ("// two\nnode {}", (1, 1), "expected the name of a field", "comments begin with #"),
+        ('{"node": []}', (1, 1), "expected the name of a field", "no braces stand around"),
         ("num_threads: 1,, num_threads: 2", (1, 16), "found `,`", None),
     ],
 )

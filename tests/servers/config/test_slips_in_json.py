@@ -12,6 +12,7 @@ from servers.config import ConfigError, read_config
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
+        ("  \n", "2:1", "the file is empty; a config without anything is {}"),
         ('{\n  // mine\n  "mediapipe_config_list": []}', "2:3", "JSON has no comments"),
         ('{\n  "mediapipe_config_list": [] # mine\n}', "2:31", "JSON has no comments"),
         ('{"mediapipe_config_list": [], }', "1:31", "a comma before the }"),
