@@ -126,8 +126,9 @@ $(RAY_READY): requirements-dev.lock pyproject.toml
 ray: $(RAY_READY) ## tests of --on ray, in an environment of their own, .venv-ray
 	$(RAY_VENV)/bin/python -m pytest tests/ray tests/documents/test_ray.py $(WORDS)
 
-models: $(READY) ## tests on SmolLM2, which is downloaded once (98 MB)
+models: $(READY) ## tests on SmolLM2 and models of speech, which are downloaded once (240 MB)
 	$(BIN)/python -m bench.downloads smollm2
+	$(BIN)/graphrt pull speech
 	$(BIN)/python -m pytest tests/real_models $(WORDS)
 
 # Each of them, also after one has failed. That beside MediaPipe where MEDIAPIPE_PYTHON says where it is.

@@ -27,21 +27,28 @@ import hashlib
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.gguf_file import write_safetensors
 from bench.machine import run_command
+from calculators.speech.speech_to_text.whisper_conversion import (
+    END,
+    generation_config,
+    model_config,
+    preprocessing,
+    read_variables,
+    renamed,
+)
 
 
 def cache_directory() -> Path:
@@ -192,12 +199,6 @@ def weights_of(file: Path) -> Callable[..., NDArray[np.float32]]:
 
 # Whisper ------------------------------------------------------------------------------------------
 
-Floats: TypeAlias = NDArray[np.float32]
-#: CTranslate2's numbers of types (``include/ctranslate2/types.h``).
-_TYPES: Final = {0: "<f4", 1: "i1", 2: "<i2", 3: "<i4", 4: "<f2"}
-_HEAD_SIZE: Final = 64
-_END: Final = "<|endoftext|>"
-
 
 def ctranslate2_path() -> Path:
     """Return the directory in CTranslate2's form."""
@@ -272,20 +273,19 @@ def _unpack(target: Path) -> None:
 def convert(source: Path, target: Path) -> None:
     """Write a Whisper of CTranslate2 in transformers' form."""
     with (source / "model.bin").open("rb") as file:
-        variables = _read_variables(file)
-    weights = _renamed(variables)
+        weights = renamed(read_variables(file))
     tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     settings = json.loads((source / "config.json").read_text(encoding="utf-8"))
     ids = {each["content"]: each["id"] for each in tokenizer["added_tokens"]}
     write_safetensors(target / "model.safetensors", weights)
     for name, value in {
-        "config.json": _config(weights, ids),
-        "generation_config.json": _generation_config(settings, ids),
-        "preprocessor_config.json": _preprocessing(weights),
+        "config.json": (config := model_config(weights, ids)),
+        "generation_config.json": generation_config(settings, ids, config["vocab_size"]),
+        "preprocessor_config.json": preprocessing(weights),
         "tokenizer.json": tokenizer,
         "tokenizer_config.json": {
             "tokenizer_class": "WhisperTokenizer",
-            **dict.fromkeys(("unk_token", "bos_token", "eos_token", "pad_token"), _END),
+            **dict.fromkeys(("unk_token", "bos_token", "eos_token", "pad_token"), END),
             "model_max_length": 1024,
         },
         "vocab.json": tokenizer["model"]["vocab"],
@@ -296,145 +296,6 @@ def convert(source: Path, target: Path) -> None:
     )
     lines = ["#version: 0.2", *merges]
     (target / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _read_variables(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """Read CTranslate2's model.bin: version, specification, variables, and names for some."""
-
-    def number(form: str) -> int:
-        return int(struct.unpack(f"<{form}", file.read(struct.calcsize(form)))[0])
-
-    def text() -> str:
-        return file.read(number("H")).rstrip(b"\0").decode()
-
-    number("I")
-    text()
-    number("I")
-    variables: dict[str, NDArray[Any]] = {}
-    for _ in range(number("I")):
-        name = text()
-        shape = [number("I") for _ in range(number("B"))]
-        form = _TYPES[number("B")]
-        variables[name] = np.frombuffer(file.read(number("I")), form).reshape(shape)
-    for _ in range(number("I")):
-        alias = text()
-        variables[alias] = variables[text()]
-    return variables
-
-
-def _renamed(variables: Mapping[str, NDArray[Any]]) -> dict[str, Floats]:
-    """Return transformers' weights: attention in three parts, layers by their names."""
-    made: dict[str, Floats] = {}
-
-    def weight(name: str) -> Floats:
-        value = variables[f"{name}/weight"]
-        if value.dtype == np.int8:
-            scale = variables[f"{name}/weight_scale"].astype(np.float32)
-            return value.astype(np.float32) / scale.reshape(-1, *[1] * (value.ndim - 1))
-        return value.astype(np.float32)
-
-    def linear(name: str, *targets: str) -> None:
-        """One matrix of several layers, one above the other."""
-        whole = weight(name)
-        bias = variables.get(f"{name}/bias")
-        rows = len(whole) // len(targets)
-        for place, target in enumerate(targets):
-            part = slice(place * rows, (place + 1) * rows)
-            made[f"{target}.weight"] = whole[part]
-            # Whisper's keys have no bias; the joined vector has zeros there.
-            if bias is not None and not target.endswith("k_proj"):
-                made[f"{target}.bias"] = bias.astype(np.float32)[part]
-
-    def norm(name: str, target: str) -> None:
-        made[f"{target}.weight"] = variables[f"{name}/gamma"].astype(np.float32)
-        made[f"{target}.bias"] = variables[f"{name}/beta"].astype(np.float32)
-
-    for side in ("encoder", "decoder"):
-        number = 0
-        while f"{side}/layer_{number}/ffn/linear_0/weight" in variables:
-            source, target = f"{side}/layer_{number}", f"model.{side}.layers.{number}"
-            own, other = f"{target}.self_attn", f"{target}.encoder_attn"
-            norm(f"{source}/self_attention/layer_norm", f"{own}_layer_norm")
-            linear(f"{source}/self_attention/linear_0", *(f"{own}.{each}_proj" for each in "qkv"))
-            linear(f"{source}/self_attention/linear_1", f"{own}.out_proj")
-            if side == "decoder":
-                norm(f"{source}/attention/layer_norm", f"{other}_layer_norm")
-                linear(f"{source}/attention/linear_0", f"{other}.q_proj")
-                linear(f"{source}/attention/linear_1", f"{other}.k_proj", f"{other}.v_proj")
-                linear(f"{source}/attention/linear_2", f"{other}.out_proj")
-            norm(f"{source}/ffn/layer_norm", f"{target}.final_layer_norm")
-            linear(f"{source}/ffn/linear_0", f"{target}.fc1")
-            linear(f"{source}/ffn/linear_1", f"{target}.fc2")
-            number += 1
-        norm(f"{side}/layer_norm", f"model.{side}.layer_norm")
-        made[f"model.{side}.embed_positions.weight"] = variables[
-            f"{side}/position_encodings/encodings"
-        ].astype(np.float32)
-    for each in ("conv1", "conv2"):
-        linear(f"encoder/{each}", f"model.encoder.{each}")
-    made["model.decoder.embed_tokens.weight"] = weight("decoder/embeddings")
-    return made
-
-
-def _config(weights: Mapping[str, Floats], ids: Mapping[str, int]) -> dict[str, Any]:
-    tokens, size = weights["model.decoder.embed_tokens.weight"].shape
-    layers = {
-        side: sum(name.endswith("fc1.weight") and f".{side}." in name for name in weights)
-        for side in ("encoder", "decoder")
-    }
-    heads = size // _HEAD_SIZE
-    return {
-        "model_type": "whisper",
-        "architectures": ["WhisperForConditionalGeneration"],
-        "torch_dtype": "float32",
-        "vocab_size": tokens,
-        "d_model": size,
-        "encoder_layers": layers["encoder"],
-        "decoder_layers": layers["decoder"],
-        "encoder_attention_heads": heads,
-        "decoder_attention_heads": heads,
-        "encoder_ffn_dim": 4 * size,
-        "decoder_ffn_dim": 4 * size,
-        "num_mel_bins": weights["model.encoder.conv1.weight"].shape[1],
-        "max_source_positions": len(weights["model.encoder.embed_positions.weight"]),
-        "max_target_positions": len(weights["model.decoder.embed_positions.weight"]),
-        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), ids[_END]),
-        "decoder_start_token_id": ids["<|startoftranscript|>"],
-        "suppress_tokens": None,
-        "begin_suppress_tokens": None,
-    }
-
-
-def _generation_config(settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), ids[_END]),
-        "decoder_start_token_id": ids["<|startoftranscript|>"],
-        "max_length": 448,
-        "max_initial_timestamp_index": 50,
-        "suppress_tokens": settings["suppress_ids"],
-        "begin_suppress_tokens": settings["suppress_ids_begin"],
-        "return_timestamps": False,
-        "no_timestamps_token_id": ids["<|notimestamps|>"],
-        "prev_sot_token_id": ids["<|startofprev|>"],
-        "alignment_heads": settings["alignment_heads"],
-        "is_multilingual": False,
-    }
-
-
-def _preprocessing(weights: Mapping[str, Floats]) -> dict[str, Any]:
-    return {
-        "feature_extractor_type": "WhisperFeatureExtractor",
-        "feature_size": weights["model.encoder.conv1.weight"].shape[1],
-        "sampling_rate": 16000,
-        "hop_length": 160,
-        "chunk_length": 30,
-        "n_fft": 400,
-        "n_samples": 480000,
-        "nb_max_frames": 3000,
-        "padding_side": "right",
-        "padding_value": 0.0,
-        "return_attention_mask": False,
-    }
 
 
 # Commands -----------------------------------------------------------------------------------------

@@ -44,8 +44,9 @@ def _replace_user_cache(config: pytest.Config) -> None:
     config.add_cleanup(caches.cleanup)
     ours = Path(caches.name) / "graphrt"
     ours.mkdir()
-    for name in ("bench", "mediapipe"):
-        (ours / name).symlink_to(usual / name)
+    # Not "models": servers and commands would find what happens to be there.
+    for name, there in (("bench", "bench"), ("mediapipe", "mediapipe"), ("pulled", "models")):
+        (ours / name).symlink_to(usual / there)
     os.environ["XDG_CACHE_HOME"] = caches.name
 
 

@@ -1,6 +1,7 @@
-"""The example models, graphs and projects of graphrt: in the wheel, or in a checkout.
+"""The example models, graphs and projects of graphrt, and models that were pulled.
 
-Wherever a model, a graph or a file is named, ``examples/...`` and an example model's name stand for
+Examples are in the wheel, or in a checkout. Wherever a model, a graph or a file is named,
+``examples/...``, an example model's name and the name of a pulled model, ``org/name``, stand for
 these if nothing of that name lies there.
 """
 
@@ -14,6 +15,8 @@ from typing import Final
 #: The package in which wheels carry the directory `examples` of the sources.
 _PACKAGE: Final = "graphrt_examples"
 _ROOT: Final = Path(__file__).parents[2]
+#: OpenVINO Model Server's variable.
+STORE_VARIABLE: Final = "OVMS_MODEL_REPOSITORY_PATH"
 
 
 def examples_directory() -> Path | None:
@@ -47,12 +50,31 @@ def example_model(name: str) -> Path | None:
 def find_path(path: str, directory: Path) -> Path:
     """Return the path that a config or a node names, absolute; ``directory`` is where it starts.
 
-    If nothing is there, it may be an example: ``demo``, ``examples/graphs/guard``.
+    If nothing is there, it may be an example, ``demo`` or ``examples/graphs/guard``, or a model
+    that was pulled: ``OpenVINO/whisper-base-int8-ov``.
     """
     found = Path(directory, path).absolute()
     if os.path.lexists(found):
         return found
-    return example(path) or example_model(path) or found
+    return example(path) or example_model(path) or _pulled_model(path) or found
+
+
+def default_store_directory() -> Path:
+    """Return the directory of models: ``$OVMS_MODEL_REPOSITORY_PATH``, else one in the caches."""
+    named = os.environ.get(STORE_VARIABLE)
+    if named:
+        return Path(named)
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "graphrt" / "models"
+
+
+def _pulled_model(path: str) -> Path | None:
+    """Return the directory of a pulled model ``org/name``, absolute, or None."""
+    parts = path.split("/")
+    if len(parts) != 2 or any(not part or part.startswith(".") for part in parts):
+        return None
+    directory = (default_store_directory() / path).absolute()
+    return directory if directory.is_dir() else None
 
 
 def example_name(path: str) -> str:

@@ -22,9 +22,15 @@ def find_model_directory(models_path: str, graph: Path) -> Path:
     if not directory.is_dir():
         raise ResourceError(
             f'models_path: "{models_path}" is not a directory; it is relative to the directory of '
-            "the graph, or absolute"
+            f"the graph, absolute, or the name of a pulled model{_hint(models_path)}"
         )
     return directory
+
+
+def _hint(models_path: str) -> str:
+    if models_path.startswith("speech/"):
+        return ": graphrt pull speech makes it"
+    return ": graphrt pull ORG/NAME" if models_path.count("/") == 1 else ""
 
 
 def read_checked_json(file: Path) -> Mapping[str, Any]:

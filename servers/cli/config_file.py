@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from calculators.kit.examples import STORE_VARIABLE
 from servers.cli.messages import CommandFailed
-from servers.cli.stored_models import VARIABLE
 from servers.config.edit import EditError
 
 
@@ -23,7 +23,7 @@ def config_path(args: argparse.Namespace) -> Path:
     if args.config_path is not None:
         path = Path(args.config_path)
         return path / "config.json" if path.is_dir() else path
-    repository = os.environ.get(VARIABLE)
+    repository = os.environ.get(STORE_VARIABLE)
     if not repository:
         raise CommandFailed("which config.json? Use --config_path", status=2)
     return Path(repository) / "config.json"
@@ -31,7 +31,7 @@ def config_path(args: argparse.Namespace) -> Path:
 
 def config_of_repository() -> Path | None:
     """Return the config.json in ``$OVMS_MODEL_REPOSITORY_PATH``, if there is one."""
-    repository = os.environ.get(VARIABLE)
+    repository = os.environ.get(STORE_VARIABLE)
     path = None if not repository else Path(repository) / "config.json"
     return path if path is not None and path.is_file() else None
 

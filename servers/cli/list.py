@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from calculators.kit.examples import example_models
+from calculators.kit.examples import STORE_VARIABLE, example_models
 from calculators.tensors.openvino.directory_models import versions_in
 from servers.cli.messages import CommandFailed
-from servers.cli.stored_models import VARIABLE, store_directory
+from servers.cli.stored_models import store_directory
 from servers.config.entries import GRAPH_FILE
 from servers.model_store.directory import read_origin
 from servers.model_store.progress import size_text
@@ -44,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def _list_as_model_server(args: argparse.Namespace) -> int:
     """Answer OpenVINO Model Server's ``--list_models``, which names the directory."""
-    named = args.model_repository_path or os.environ.get(VARIABLE)
+    named = args.model_repository_path or os.environ.get(STORE_VARIABLE)
     if not named:
         raise CommandFailed(
             "Use --list_models with --model_repository_path",

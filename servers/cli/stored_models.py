@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from calculators.kit.examples import default_store_directory
 from calculators.kit.tasks import Task, installed_tasks, task_of_source
 from calculators.kit.tasks.model_config import has_safetensors
 from graph_runtime.errors import did_you_mean
@@ -188,19 +189,6 @@ def _report(text: str) -> None:
         _log.info("%s", text)
     else:
         print(text, file=sys.stderr, flush=True)
-
-
-#: OpenVINO Model Server's variable.
-VARIABLE: Final = "OVMS_MODEL_REPOSITORY_PATH"
-
-
-def default_store_directory() -> Path:
-    """``$OVMS_MODEL_REPOSITORY_PATH``, else a directory beside this user's other caches."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "graphrt" / "models"
 
 
 def reference_of(word: str) -> ModelReference | None:

@@ -99,11 +99,11 @@ def test_the_lines_of_the_table_serve_their_tasks(tmp_path: Path) -> None:
     lines = {task.name: _row(task).rsplit("`", 2)[1] for task in installed_tasks()}
     models = {shlex.split(line)[-1]: task for task, line in lines.items()}
     assert lines == {task: f"graphrt serve {model}" for model, task in models.items()}
-    tone_model.make_model(tmp_path / "models" / "speaker")
+    tone_model.make_model(tmp_path / "speech" / "speaker")
     image_models.make_model(tmp_path / "models" / "images")
     (command,) = commands(README, "docs_embedder")[:1]
     further = models.keys() - set(shlex.split(command))
-    assert further == {"models/speaker", "models/images"}
+    assert further == {"speech/speaker", "models/images"}
     with served(shlex.join([*shlex.split(command), *further]), tmp_path) as server:
         assert _tasks(server) == {Path(model).name: task for model, task in models.items()}
         body = {"model": "docs_embedder", "input": ["a graph", "a model"]}

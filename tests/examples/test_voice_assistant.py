@@ -144,6 +144,7 @@ def test_the_commands_of_the_comment_are_those_of_the_page() -> None:
     graph = (EXAMPLE / "graph.pbtxt").read_text(encoding="utf-8")
     page = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     for command in (
+        "graphrt pull speech",
         "graphrt serve examples/graphs/voice_assistant/config.json",
         "curl localhost:8000/v3/voice -F model=assistant -F file=@question.wav -o answer.wav",
     ):

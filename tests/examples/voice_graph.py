@@ -43,12 +43,12 @@ def system_message() -> str:
 def put_graph(folder: Path) -> Path:
     """Copy the example to a folder, with its models; return the copy."""
     copy = folder / "voice_assistant"
-    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     graph = (copy / "graph.pbtxt").read_text(encoding="utf-8")
     assert "../../models/demo" in graph
     graph = graph.replace("../../models/demo", str(MODELS / "demo"))
     (copy / "graph.pbtxt").write_text(graph, encoding="utf-8")
-    (copy / "models").mkdir()
-    (copy / "models" / "listener").symlink_to(MODELS / "counter")
-    make_model(copy / "models" / "speaker")
+    (copy / "speech").mkdir()
+    (copy / "speech" / "listener").symlink_to(MODELS / "counter")
+    make_model(copy / "speech" / "speaker")
     return copy

