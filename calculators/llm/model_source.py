@@ -81,7 +81,8 @@ async def find_source(
     # All files are read before one of them is converted, which takes long.
     main = None
     if options.model_path.is_file():
-        main = await _read(options.model_path, options)
+        batches = options.engine.kind.batches
+        main = await _read(options.model_path, options, batches=batches)
         await asyncio.to_thread(check_templates, main)
     drafting = None if draft_file is None else await _read(draft_file, options)
     try:
@@ -103,11 +104,11 @@ async def find_source(
     return source
 
 
-async def _read(path: Path, options: NodeOptions) -> GgufSource:
+async def _read(path: Path, options: NodeOptions, *, batches: bool = True) -> GgufSource:
     # Imported here: servers of other models need none of it.
     from calculators.kit.checkpoints.converted_gguf import read_source
 
-    gguf = await asyncio.to_thread(read_source, path, options.weights_form)
+    gguf = await asyncio.to_thread(read_source, path, options.weights_form, batches=batches)
     if gguf.pooling:
         raise ResourceError(
             f'"{path.name}" turns texts into vectors or scores, and continues none: `graphrt serve '
@@ -161,8 +162,11 @@ def files_known_now(
         from calculators.kit.checkpoints.converted_gguf import find_converted
 
         conversions = conversions or cache
-        form = options.weights_form
-        converted = None if conversions is None else find_converted(path, form, conversions)
+        if conversions is None:
+            return None
+        converted = find_converted(
+            path, options.weights_form, conversions, batches=engine.kind.batches
+        )
         if converted is None:
             return None
         path, engine = converted, msgspec.structs.replace(engine, model_path=str(converted))

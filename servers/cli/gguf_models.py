@@ -72,10 +72,13 @@ def held_encoder(path: Path, name: str) -> Path | None:
     return model.path
 
 
-def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
+def convert_to(path: Path, directory: Path, *, exact: bool, batches: bool = True) -> None:
     """Convert a GGUF file, or all files of a split model, into a directory that does not exist yet.
 
     The directory appears when it is whole.
+
+    Args:
+        batches: for continuous batching; see `read_source`.
 
     Raises:
         CommandFailed: the directory is there, the file cannot be converted, or the disk fails.
@@ -87,7 +90,7 @@ def convert_to(path: Path, directory: Path, *, exact: bool) -> None:
     # Beside its goal: `os.replace` moves a directory inside one file system only.
     draft = directory.with_name(f".{directory.name}.part")
     try:
-        source = read_source(path, "exact" if exact else "")
+        source = read_source(path, "exact" if exact else "", batches=batches)
         check_templates(source)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)

@@ -201,7 +201,7 @@ def _convert(file: Path, directory: Path, task: Task | None, options: Mapping[st
     found = dict(options)
     exact = bool(found.pop("exact", False))
     directory = directory.absolute()
-    convert_to(file, directory, exact=exact)
+    convert_to(file, directory, exact=exact, batches=found.get("pipeline_type") != "LM")
     print(f"Model: {file.name} converted to: {directory}")
     found = options_of_directory(found, exact=exact)
     task = task or task_of_model(directory)

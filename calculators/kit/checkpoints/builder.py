@@ -344,6 +344,8 @@ class Builder:
         if layer.heads != layer.kv_heads:
             keys = _repeated(keys, layer.heads, layer.kv_heads, layer.key_size)
             values = _repeated(values, layer.heads, layer.kv_heads, layer.value_size)
+        if self._decoder.attention_softcap:
+            return self._capped_scores(q, keys, values, self._mask(layer), scale)
         inputs = [q, keys, values, self._mask(layer), floats(scale).output(0)]
         sinks = f"blk.{number}.attn_sinks.weight"
         if sinks in self._weights:
@@ -356,6 +358,15 @@ class Builder:
         else:
             node = op.scaled_dot_product_attention(*inputs, causal=False)
         return node.output(0)
+
+    def _capped_scores(
+        self, q: ov.Output, keys: ov.Output, values: ov.Output, mask: ov.Output, scale: float
+    ) -> ov.Output:
+        """Attention in single nodes: the operation has no soft cap."""
+        cap = self._decoder.attention_softcap
+        scores = _scaled(op.matmul(q, keys, False, True).output(0), scale / cap)
+        scores = op.add(_scaled(op.tanh(scores).output(0), cap), mask).output(0)
+        return op.matmul(op.softmax(scores, -1), values, False, False).output(0)
 
     def _temperatures(self) -> ov.Output:
         """Return a factor for the queries of each position (Ministral 3)."""

@@ -52,10 +52,10 @@ def check_model(path: Path) -> Decoder:
     return check_file(GgufFile(path))
 
 
-def check_file(file: GgufFile) -> Decoder:
-    """Check a model whose headers are read; see `check_model`."""
+def check_file(file: GgufFile, *, batches: bool = True) -> Decoder:
+    """Check a model whose headers are read; see `check_model` and `read_decoder`."""
     family = find_encoder(file) if pooling_of(file) else None
-    decoder = read_decoder(file, family=family)
+    decoder = read_decoder(file, family=family, batches=batches)
     for tensor in file.tensors.values():
         check_type(file.name, tensor)
     for key, name in SAMPLING.items():

@@ -78,7 +78,9 @@ class GgufSource:
     @property
     def key(self) -> str:
         """The name of the converted model in a cache."""
-        return key_of(self.file.parts, _FORM, self.form)
+        # Only models with a soft cap of attention have a form of their own without batches.
+        softcap = self.decoder.attention_softcap
+        return key_of(self.file.parts, _FORM, self.form, *([softcap] if softcap else []))
 
 
 class ConvertedModel:
@@ -102,11 +104,12 @@ class ConvertedModel:
             self._folder.cleanup()
 
 
-def read_source(path: Path, form: str = "") -> GgufSource:
+def read_source(path: Path, form: str = "", *, batches: bool = True) -> GgufSource:
     """Read the header of a GGUF file, and check all that it says.
 
     Args:
         form: of weights with offsets; "": the fastest one that the machine's memory has room for.
+        batches: for continuous batching; see `read_decoder`.
 
     Raises:
         ResourceError: the file is damaged, or of a model that cannot be run.
@@ -115,7 +118,7 @@ def read_source(path: Path, form: str = "") -> GgufSource:
         file = GgufFile(path)
     except OSError as error:
         raise ResourceError(f'"{path.name}" cannot be read: {error.strerror}') from None
-    decoder = check_file(file)
+    decoder = check_file(file, batches=batches)
     vocabulary = read_vocabulary(file.metadata, file.name)
     pre_tokenizer_of(vocabulary, file.name)
     rows = file.tensors["token_embd.weight"].shape[0]
@@ -159,7 +162,7 @@ async def hold_converted(
     """
     progress.begin("reading the GGUF file", 0.0)
     _log.info("%s: GGUF file, %s", name, source.facts)
-    if source.decoder.family.warning:
+    if source.decoder.family.warning and not source.decoder.attention_softcap:
         _log.warning("%s: %s", name, source.decoder.family.warning)
     entry = None if cache is None else await _hold(source, cache, progress)
     folder = None
@@ -190,10 +193,10 @@ async def hold_converted(
     return model, rest
 
 
-def find_converted(path: Path, form: str, cache: ModelCache) -> Path | None:
+def find_converted(path: Path, form: str, cache: ModelCache, *, batches: bool) -> Path | None:
     """Return the directory of a converted GGUF file; None if the cache does not hold it yet."""
     try:
-        found = cache.find(_KIND, read_source(path, form).key)
+        found = cache.find(_KIND, read_source(path, form, batches=batches).key)
     except (OSError, ResourceError):  # loading the model reports it with more detail
         return None
     return found
@@ -231,7 +234,11 @@ async def convert(source: GgufSource, directory: Path, name: str, progress: Load
         name=f'conversion of "{name}"',
         module="calculators.kit.checkpoints.process",
         load=ConversionLoad(
-            str(source.file.parts[0]), str(directory), str(source.form), source.size
+            str(source.file.parts[0]),
+            str(directory),
+            str(source.form),
+            source.size,
+            batches=not source.decoder.attention_softcap,
         ),
         decode=from_converter_decoder.decode,
         ready=Converted,

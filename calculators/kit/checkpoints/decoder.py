@@ -9,7 +9,7 @@ no other builder.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -110,6 +110,7 @@ class Decoder:
 
     Attributes:
         context: tokens that it was made for.
+        attention_softcap: of the scores of attention; 0: none, or paged attention leaves it out.
         temperature: of attention by position: scale and length; None: none.
         latent, linear: None: the family has no such layers.
         own_caches: layers that have keys and values of their own; those after them share them.
@@ -128,6 +129,7 @@ class Decoder:
     residual_scale: float
     logit_scale: float
     logit_softcap: float
+    attention_softcap: float
     clamp: float
     experts: Experts
     temperature: tuple[float, int] | None
@@ -150,18 +152,22 @@ class Decoder:
         return found
 
 
-def read_decoder(file: GgufFile, context: int = 0, *, family: ModelFamily | None = None) -> Decoder:
+def read_decoder(
+    file: GgufFile, context: int = 0, *, family: ModelFamily | None = None, batches: bool = True
+) -> Decoder:
     """Read the numbers of a model.
 
     Args:
         context: tokens that will be served, where a model has frequencies for long and for short
             texts; 0: all that it was made for.
         family: None: that of the file's architecture.
+        batches: for continuous batching, whose paged attention has no soft cap of scores.
 
     Raises:
         ResourceError: the model cannot be run, or a value is missing or wrong.
     """
-    return _DecoderReader(file, family or find_family(file)).read(context)
+    decoder = _DecoderReader(file, family or find_family(file)).read(context)
+    return replace(decoder, attention_softcap=0.0) if batches else decoder
 
 
 #: Numbers beyond these are damage: no model comes near them, and what is made of them is large.
@@ -277,6 +283,7 @@ class _DecoderReader:
             if logit_scale and family.logits == "divide"
             else logit_scale,
             logit_softcap=self._optional("final_logit_softcapping"),
+            attention_softcap=self._optional("attn_logit_softcapping"),
             clamp=max(0.0, self._optional("attention.clamp_kqv")),
             experts=self._experts(),
             temperature=(temperature, original) if temperature and original else None,

@@ -85,7 +85,7 @@ class ModelFamily:
         expert_sum: the weights of the chosen experts are made to sum to 1; None: by the file.
         builder: ``decoder``, or the name of a builder of its own: ``latent`` attention, ``gemma4``,
             or ``convolution`` or ``delta`` rule in layers without heads of keys.
-        warning: said when such a model is loaded.
+        warning: said when such a model is loaded for continuous batching.
     """
 
     models: str
@@ -249,7 +249,7 @@ FAMILIES: Final[Mapping[str, ModelFamily]] = {
         attention_scale="width",
         width_scale_layers=46,
         warning="its attention scores are not capped, since paged attention has no soft cap; "
-        "answers may differ slightly from other programs'",
+        "with --pipeline_type LM they are, and requests are answered one after the other",
     ),
     "gemma3": ModelFamily(
         "Gemma 3 (text)",

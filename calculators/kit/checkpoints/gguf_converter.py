@@ -233,19 +233,28 @@ _POOLING: Final[Mapping[str, str]] = {
 }
 
 
-def convert(gguf: Path, directory: Path, form: OffsetForm, size: int, report: Report) -> None:
+def convert(
+    gguf: Path,
+    directory: Path,
+    form: OffsetForm,
+    size: int,
+    report: Report,
+    *,
+    batches: bool = True,
+) -> None:
     """Convert a file, or all the files of a split model, into an empty folder.
 
     Args:
         form: of weights with offsets.
         size: bytes that the model's constants will take, for the progress.
+        batches: for continuous batching; see `read_decoder`.
 
     Raises:
         ResourceError: the file is damaged, or of a model that cannot be run.
         OSError: the disk fails.
     """
     file = GgufFile(gguf)
-    decoder, pooling = check_file(file), pooling_of(file)
+    decoder, pooling = check_file(file, batches=batches), pooling_of(file)
     vocabulary = read_vocabulary(file.metadata, file.name)
     build = build_encoder if pooling else build_model
     report(LoadingPhase("checking the GGUF file", 0.0, _CHECKED))

@@ -17,6 +17,7 @@ class ConversionLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
         directory: an empty folder for the converted model.
         form: of weights with offsets; see `calculators.kit.checkpoints.packed.OffsetForm`.
         size: bytes that the converted weights will take.
+        batches: for continuous batching; see `read_decoder`.
         memory_limit: bytes that the process may grow by after the conversion.
     """
 
@@ -24,6 +25,7 @@ class ConversionLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
     directory: str
     form: str
     size: int
+    batches: bool = True
     memory_limit: int = 1 << 30
 
 

@@ -21,7 +21,8 @@ def load(message: ConversionLoad, report: Report) -> tuple[Converted, Callable[[
     from calculators.kit.checkpoints.packed import OffsetForm
 
     gguf, directory = Path(message.model_path), Path(message.directory)
-    convert(gguf, directory, OffsetForm(message.form), message.size, report)
+    form = OffsetForm(message.form)
+    convert(gguf, directory, form, message.size, report, batches=message.batches)
     return Converted(), lambda question: LoadFailed("it has no questions")
 
 

@@ -7,15 +7,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
 
-from bench.gguf_file import write_gguf
+from bench.gguf_file import Value, write_gguf
 from bench.random_model import TINY, make_model, metadata, weights
+from calculators.kit.checkpoints.packed import OffsetForm
+from calculators.kit.checkpoints.weights import WeightScratch
+from tests.calculators.kit.checkpoints.expected_logits import ids_for, run_model
 from tests.calculators.kit.checkpoints.test_encoders import EXPECTED
 from tests.calculators.kit.checkpoints.tiny_encoders import write_encoder
-from tests.calculators.kit.checkpoints.tiny_models import blocks
+from tests.calculators.kit.checkpoints.tiny_models import VOCABULARY, blocks, write_tiny
 from tests.process.http_client import COMPLETIONS, HttpClient
 from tests.process.server_process import ServerProcess
 from tests.servers.cli.process import graphrt
@@ -183,6 +187,46 @@ def test_an_exact_directory_keeps_its_numbers(file: Path, tmp_path: Path) -> Non
     graph = (to / "graph.pbtxt").read_text()
     assert "DYNAMIC_QUANTIZATION_GROUP_SIZE" in graph
     assert "KV_CACHE_PRECISION" in graph
+
+
+#: As many tokens as the tiny models have rows: three special ones, the space, and letters.
+LETTERS: Final = ["▁", *map(chr, range(33, 33 + VOCABULARY - 4))]
+VALUES: Final[dict[str, Value]] = {
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", *LETTERS],
+    "tokenizer.ggml.token_type": [2, 3, 3, *[1] * len(LETTERS)],
+    "tokenizer.ggml.scores": [0.0] * VOCABULARY,
+    "tokenizer.ggml.bos_token_id": 1,
+    "tokenizer.ggml.eos_token_id": 2,
+}
+
+
+def test_scores_of_attention_are_capped_where_one_request_runs_at_a_time(tmp_path: Path) -> None:
+    file = write_tiny(tmp_path / "gemma.gguf", "gemma2-capped", 2, more=VALUES)
+    warning = "its attention scores are not capped"
+    assert warning in graphrt("describe", str(file)).stdout
+    prompt = ids_for(2)[:40]
+    capped, batched = (_best(file, prompt, batches=batches) for batches in (False, True))
+    assert capped != batched
+
+    with ServerProcess(file, "--pipeline_type", "LM") as server:
+        assert _next_token(server.client, prompt) == LETTERS[capped - 3]
+        assert not any(warning in line for line in server.log)
+    with ServerProcess(file) as server:
+        assert _next_token(server.client, prompt) == LETTERS[batched - 3]
+        assert any(warning in line for line in server.log)
+
+
+def _best(file: Path, ids: list[int], *, batches: bool) -> int:
+    scratch = WeightScratch()
+    model = run_model(file, OffsetForm.EXACT, scratch, batches=batches)
+    return int(model.run(ids)[-1].argmax())
+
+
+def _next_token(client: HttpClient, ids: list[int]) -> str:
+    body = {"model": "gemma", "prompt": ids, "max_tokens": 1, "temperature": 0}
+    text: str = client.post(COMPLETIONS, **body).json["choices"][0]["text"]
+    return text
 
 
 def test_openvino_genai_alone_runs_a_quantized_files_directory(file: Path, tmp_path: Path) -> None:

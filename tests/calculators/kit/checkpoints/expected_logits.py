@@ -39,22 +39,24 @@ def ids_for(seed: int) -> list[int]:
 
 
 def logits_of(
-    path: Path, ids: list[int], form: OffsetForm = OffsetForm.EXACT
+    path: Path, ids: list[int], form: OffsetForm = OffsetForm.EXACT, *, batches: bool = True
 ) -> NDArray[np.float32]:
     """Return the logits of a file's model: of a prompt, of single tokens, and of the rest."""
     scratch = WeightScratch()
-    model = run_model(path, form, scratch)
+    model = run_model(path, form, scratch, batches=batches)
     single = range(43, 47)
     parts = [model.run(ids[: single.start]), *(model.run([ids[place]]) for place in single)]
     return np.concatenate([*parts, model.run(ids[single.stop :])])
 
 
-def run_model(path: Path, form: OffsetForm, scratch: WeightScratch) -> PagedModel | StatefulModel:
+def run_model(
+    path: Path, form: OffsetForm, scratch: WeightScratch, *, batches: bool = True
+) -> PagedModel | StatefulModel:
     """Return a file's model in the form in which it is served, or with states."""
     file = GgufFile(path)
-    decoder = read_decoder(file)
+    decoder = read_decoder(file, batches=batches)
     model = build_model(file, decoder, form, scratch)
-    if decoder.family.builder in ("convolution", "delta"):
+    if decoder.family.builder in ("convolution", "delta") or not batches:
         return StatefulModel(model)
     paged = PagedModel(model)
     assert not paged.unpaged

@@ -59,7 +59,8 @@ class Case:
             ``attention_bias``, ``output_bias``, ``qk_norm``,
             ``wide_qk_norm`` (over all heads), ``fused_qkv``, ``fused_up``, ``no_gate``, ``tied``,
             ``norm_bias``, ``sinks``, ``factors`` of frequencies, ``long_factors``, ``shared``
-            expert, ``shared_gate``, ``choice_bias``, ``steep`` gates (`_STEEP`).
+            expert, ``shared_gate``, ``choice_bias``, ``steep`` gates (`_STEEP`), ``stateful`` (run
+            as without continuous batching).
         values: of its file, below its architecture's name.
     """
 
@@ -160,6 +161,11 @@ CASES: Final[Mapping[str, Case]] = {
         "gemma2",
         "tied",
         values={**_WINDOW, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+    ),
+    "gemma2-capped": _case(
+        "gemma2",
+        "tied stateful",
+        values={**_WINDOW, "attn_logit_softcapping": 0.02, "final_logit_softcapping": 30.0},
     ),
     "gemma3": _case(
         "gemma3",
