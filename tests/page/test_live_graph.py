@@ -120,6 +120,73 @@ def test_subgraphs_open_and_close(browser: Browser, site: Site) -> None:
         expect(node(page, "twice__one")).to_be_visible()
 
 
+def test_a_small_graph_fills_its_canvas(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, size=(1440, 900)) as visited:
+        visited.go("graph/echo")
+        expect(node(visited.page, "Echo")).to_be_visible()
+        ends = [
+            node(visited.page, name).bounding_box() for name in ("input:input", "output:output")
+        ]
+        assert ends[0] is not None
+        assert ends[1] is not None
+        assert ends[1]["x"] + ends[1]["width"] - ends[0]["x"] > 0.7 * 1440
+
+
+def test_nodes_are_found_by_a_part_of_their_names(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address) as visited:
+        visited.go("graph/large")
+        page = visited.page
+        expect(node(page, "n150")).to_be_attached()
+        field = page.get_by_role("searchbox", name="Find a node")
+        field.fill("N15")
+        expect(page.get_by_text("1 of 11", exact=True)).to_be_visible()
+        visited.check()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("complementary", name="Node n15", exact=True)).to_be_visible()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("complementary", name="Node n150")).to_be_visible()
+        in_the_middle(page, "n150")
+        page.get_by_role("link", name="As a table").click()
+        expect(page.locator("tbody tr")).to_have_count(11)
+        field.fill("nobody")
+        expect(page.get_by_text("none", exact=True)).to_be_visible()
+        field.press("Escape")
+        expect(page.locator("tbody tr")).to_have_count(200)
+        visited.go("graph/nested")
+        # A node of a closed subgraph is found as its subgraph.
+        field.fill("twice__two")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("complementary", name="Node twice")).to_be_visible()
+
+
+def in_the_middle(page: Page, name: str) -> None:
+    """Wait until a node is in the middle of the drawing, and large enough to be read."""
+    host = page.get_by_role("group", name="Graph.").bounding_box()
+    assert host is not None
+
+    def is_there() -> bool:
+        box = node(page, name).bounding_box()
+        assert box is not None
+        middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        wide, high = host["x"] + host["width"] / 2, host["y"] + host["height"] / 2
+        return abs(middle[0] - wide) < 200 and abs(middle[1] - high) < 60 and box["width"] > 60
+
+    wait_until(is_there, f"{name} in the middle")
+
+
+def test_a_large_graph_begins_readable_on_a_phone(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, size=(390, 844)) as visited:
+        visited.go("graph/large")
+        page = visited.page
+        expect(node(page, "n0")).to_be_in_viewport()
+        box = node(page, "n0").bounding_box()
+        assert box is not None
+        assert box["width"] > 60
+        assert box["height"] > 30
+        page.get_by_role("searchbox", name="Find a node").fill("last")
+        in_the_middle(page, "last")
+
+
 def test_a_full_queue_throttles_its_source(browser: Browser, site: Site) -> None:
     with visit(browser, site.address) as visited, site.open_request("pressed"):
         visited.go("graph/pressed")

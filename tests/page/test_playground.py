@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Final
 
@@ -117,7 +118,7 @@ def test_pictures_are_chosen_pasted_and_dropped(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
     picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.get_by_label("Pictures and sounds").set_input_files(picture)
+    page.get_by_label("Files of the message").set_input_files(picture)
     expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(1)
     # Chromium lets scripts make both events, with what they carry.
     encoded = b64encode(shapes()).decode()
@@ -135,11 +136,73 @@ def test_pictures_are_chosen_pasted_and_dropped(visited: Visit) -> None:
     expect(page.get_by_role("img", name=re.compile("Attached"))).to_have_count(3)
 
 
+def drop(visited: Visit, name: str, kind: str, data: bytes) -> None:
+    """Drop a file on the message. Chromium lets scripts make the event, with what it carries."""
+    encoded = b64encode(data).decode()
+    visited.evaluate(f"""{{
+        const bytes = Uint8Array.from(atob("{encoded}"), (letter) => letter.charCodeAt(0));
+        const data = new DataTransfer();
+        data.items.add(new File([bytes], "{name}", {{ type: "{kind}" }}));
+        const init = {{ dataTransfer: data, bubbles: true, cancelable: true }};
+        const drop = new DragEvent("drop", init);
+        document.querySelector("textarea[aria-label^='Message to']").dispatchEvent(drop);
+    }}""")
+
+
+def test_a_dropped_document_goes_with_the_question(visited: Visit) -> None:
+    page = visited.page
+    visited.go("playground/demo/chat")
+    message = page.get_by_role("group", name="Your message")
+    expect(message.get_by_role("button", name="Add file")).to_be_visible()
+    drop(visited, "Notes ä.md", "", b"# The printer\n\nIt stands next to the lift.\n")
+    expect(message).to_contain_text("Notes ä.md")
+    drop(visited, "data.bin", "application/octet-stream", b"\xff\xfe\x00")
+    expect(message.get_by_role("status")).to_have_text("data.bin is neither text nor PDF.")
+    with page.expect_request("**/v3/chat/completions") as sent:
+        say(page, "Where is the printer?")
+    answered(page)
+    file, text = json.loads(sent.value.post_data or "")["messages"][-1]["content"]
+    assert file["file"]["filename"] == "Notes ä.md"
+    assert b64decode(file["file"]["file_data"].partition(",")[2]).startswith(b"# The printer")
+    assert text["text"] == "Where is the printer?"
+    expect(page.get_by_label("Turns")).to_contain_text("Notes ä.md")
+    page.reload()
+    expect(page.get_by_label("Turns")).to_contain_text("Notes ä.md")
+
+
+def test_pictures_are_offered_where_they_are_read(visited: Visit) -> None:
+    page = visited.page
+    visited.go("playground/demo/chat")
+    message = page.get_by_role("group", name="Your message")
+    expect(message.get_by_role("button", name="Add file", exact=True)).to_be_visible()
+    drop(visited, "shapes.png", "image/png", shapes())
+    expect(message.get_by_role("status")).to_have_text("No pictures are read here.")
+    expect(message.get_by_role("img")).to_have_count(0)
+    visited.go("playground/shapes_vlm/chat")
+    expect(message.get_by_role("button", name="Add picture or file")).to_be_visible()
+    drop(visited, "shapes.png", "image/png", shapes())
+    expect(message.get_by_role("img")).to_have_count(1)
+
+
+def test_an_answer_and_its_code_are_copied(visited: Visit) -> None:
+    page = visited.page
+    visited.go("playground/hostile/chat")
+    say(page, "Hello")
+    answered(page)
+    page.get_by_role("button", name="Copy").last.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert visited.evaluate("navigator.clipboard.readText()") == "first\n  second\n"
+    expect(page.get_by_role("button", name="Copied")).to_have_count(0)
+    page.get_by_role("button", name="Copy").nth(1).click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert visited.evaluate("navigator.clipboard.readText()").startswith("# Title\n\n<script>")
+
+
 def test_a_picture_is_described(visited: Visit) -> None:
     page = visited.page
     visited.go("playground/shapes_vlm/chat")
     picture: FilePayload = {"name": "shapes.png", "mimeType": "image/png", "buffer": shapes()}
-    page.get_by_label("Pictures and sounds").set_input_files(picture)
+    page.get_by_label("Files of the message").set_input_files(picture)
     expect(page.get_by_role("img", name="Attached, number 1")).to_be_visible()
     say(page, "What shapes are there?")
     answered(page)
@@ -216,10 +279,12 @@ def test_the_request_runs_as_it_is_copied(visited: Visit) -> None:
     code = {}
     for language in ("curl", "Python", "JavaScript"):
         page.get_by_role("button", name=language, exact=True).click()
-        page.get_by_role("button", name="Copy").click()
-        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        dialog = page.get_by_role("dialog", name="The request as code")
+        dialog.get_by_role("button", name="Copy").click()
+        expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
         code[language] = visited.evaluate("navigator.clipboard.readText()")
     page.get_by_role("button", name="Close").click()
+    assert not any("KEY" in each for each in code.values())
     assert "demo model" in run([sys.executable, "-c", code["Python"]])
     if shutil.which("curl"):
         assert "data: [DONE]" in run(["sh", "-c", code["curl"]])
@@ -230,7 +295,7 @@ def test_the_request_runs_as_it_is_copied(visited: Visit) -> None:
 
 def run(words: list[str]) -> str:
     """Return what a program prints."""
-    environment = {**os.environ, "GRAPHRT_API_KEY": "unused", "NO_PROXY": "*"}
+    environment = {**os.environ, "NO_PROXY": "*"}
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=PATIENCE, env=environment, check=False
     )

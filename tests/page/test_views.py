@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
+from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from tests.page.browsing import AXE, visit
@@ -66,11 +68,91 @@ def test_a_graph_is_unloaded_and_loaded_again(browser: Browser, site: Site) -> N
         row = visited.page.locator("main li").filter(
             has=visited.page.get_by_role("heading", name="echo", exact=True)
         )
-        row.get_by_role("button", name="Unload").click()
-        expect(row).to_contain_text("unloaded")
-        row.get_by_role("button", name="Load", exact=False).click()
-        expect(row).to_contain_text("ready")
+        unload = row.get_by_role("button", name="Unload echo")
+        unload.click()
+        question = row.get_by_role("alertdialog", name="Unload echo?")
+        expect(question.get_by_role("button", name="Keep it")).to_be_focused()
+        visited.check()
+        visited.page.keyboard.press("Escape")
+        expect(question).to_have_count(0)
+        expect(unload).to_be_focused()
+        expect(row.locator(".state")).to_contain_text("ready")
+        unload.click()
+        question.get_by_role("button", name="Unload it").click()
+        # It was loaded a while ago, which says nothing of how long it is unloaded.
+        expect(row.locator(".state")).to_have_text("unloaded")
+        visited.go("graph/echo")
+        expect(visited.page.locator(".bar")).to_contain_text("unloaded")
+        visited.go("playground/echo")
+        expect(visited.page.get_by_role("combobox", name="Model")).to_contain_text(
+            "echo (unloaded)"
+        )
+        visited.go("servables")
+        row.get_by_role("button", name="Load echo", exact=True).click()
+        expect(row.locator(".state")).to_contain_text("ready")
         assert b"echo" in site.ask("echo")
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("nowhere/echo", "“nowhere” is no view."),
+        ("graph/nobody", 'There is no graph "nobody"'),
+        ("playground/nobody", "Nothing is served as “nobody”."),
+        ("playground/demo/painting", "“demo” cannot be asked for “painting”."),
+        ("requests/nobody", "nobody"),
+        ("editor/nobody", "nobody"),
+    ],
+)
+def test_an_address_that_leads_nowhere_says_so(
+    browser: Browser, site: Site, view: str, words: str
+) -> None:
+    with visit(browser, site.address, expected=["404 (Not Found)"]) as visited:
+        visited.go(view)
+        expect(visited.page.locator("main")).to_contain_text(words)
+        expect(visited.page.locator("main h1")).to_have_count(1)
+
+
+def test_views_are_a_bar_at_the_bottom_of_a_phone(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, size=(390, 844)) as visited:
+        visited.go("servables")
+        page = visited.page
+        views = page.get_by_role("navigation", name="Views").get_by_role("link")
+        expect(views).to_have_text(
+            ["Servables", "Graph", "Playground", "Requests", "Metrics", "Editor"]
+        )
+        boxes = [each.bounding_box() for each in views.all()]
+        assert all(box is not None and box["y"] > 780 and box["height"] >= 44 for box in boxes)
+        views.last.click()
+        expect(page.locator("main h1")).to_have_text("Editor")
+        # All of a view can be reached above the bar.
+        visited.go("servables")
+        last = page.locator("main li").last
+        last.scroll_into_view_if_needed()
+        box = last.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < 788
+
+
+def test_a_wide_table_shows_that_it_scrolls(browser: Browser, site: Site) -> None:
+    with visit(browser, site.address, size=(390, 844)) as visited:
+        visited.go("graph/nested?as=table")
+        table = visited.page.get_by_role("region", name="Nodes of the graph")
+        expect(table).to_contain_text("twice")
+
+        def darkest_at_the_sides() -> list[int]:
+            picture = Image.open(io.BytesIO(table.screenshot())).convert("L")
+            # Below the rows there is nothing but the background and its shadows.
+            row = picture.height - 40
+            ground = picture.getpixel((picture.width // 2, row))
+            sides = (1, picture.width - 2)
+            return [abs(int(picture.getpixel((x, row))) - int(ground)) for x in sides]  # type: ignore[arg-type]
+
+        left, right = darkest_at_the_sides()
+        assert left < 5 < right
+        table.evaluate("each => each.scrollBy(10000, 0)")
+        left, right = darkest_at_the_sides()
+        assert right < 5 < left
 
 
 def test_requests_are_listed_as_they_come(browser: Browser, site: Site) -> None:

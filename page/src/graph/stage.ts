@@ -2,9 +2,9 @@ import type { GraphDrawing } from "../graph_types"
 import { type Palette, readPalette } from "../look/palette"
 import { Packets } from "./paint/packets"
 import { paintStill, type Scene } from "./paint/still"
-import { loadFaces } from "./paint/text"
+import { loadFaces, sharedBeginnings } from "./paint/text"
 import { GraphNow } from "./states"
-import { fit, revealed, type Size, type Viewport, zoomed } from "./viewport"
+import { begun, fit, READABLE, revealed, type Size, type Viewport, zoomed } from "./viewport"
 
 const GLIDE = 220
 const NOTHING: GraphDrawing = {
@@ -35,6 +35,10 @@ export class Stage implements Scene {
   selected = ""
   focused = ""
   hovered = ""
+  /** Ids of the nodes that are searched for; null if none are. */
+  found: ReadonlySet<string> | null = null
+  /** The first characters of titles that others begin with too. */
+  shared: ReadonlyMap<string, number> = new Map()
   isLoaded = true
   isStill: boolean
   /** The person has moved or zoomed, so a new size of the screen changes nothing. */
@@ -75,6 +79,7 @@ export class Stage implements Scene {
 
   setDrawing(drawing: GraphDrawing): void {
     this.drawing = drawing
+    this.shared = sharedBeginnings(drawing.nodes.map(({ title }) => title))
     this.#packets.setWires(drawing.wires)
     this.changed()
   }
@@ -85,7 +90,7 @@ export class Stage implements Scene {
       canvas.width = Math.round(screen.width * devicePixelRatio)
       canvas.height = Math.round(screen.height * devicePixelRatio)
     }
-    if (!this.isMoved) this.fitAll(false)
+    if (!this.isMoved) this.begin()
     this.#isDirty = true
     // A resized canvas is empty until it is painted: not in the next frame, but in this one.
     this.#paint(performance.now())
@@ -102,9 +107,13 @@ export class Stage implements Scene {
     this.#request()
   }
 
-  fitAll(glides = true): void {
+  begin(): void {
+    this.#goTo(begun(this.drawing, this.screen), false)
+  }
+
+  fitAll(): void {
     this.isMoved = false
-    this.#goTo(fit(this.drawing, this.screen), glides)
+    this.#goTo(fit(this.drawing, this.screen), true)
   }
 
   zoom(factor: number, x = this.screen.width / 2, y = this.screen.height / 2): void {
@@ -125,6 +134,16 @@ export class Stage implements Scene {
     this.#glide = null
     const { k } = this.view
     this.setView({ k, x: this.screen.width / 2 - x * k, y: this.screen.height / 2 - y * k })
+  }
+
+  /** Bring a node to the middle of the screen, large enough to be read. */
+  show(id: string): void {
+    const node = this.drawing.nodes.find((one) => one.id === id)
+    if (!node) return
+    this.isMoved = true
+    const k = Math.max(this.view.k, READABLE)
+    const x = this.screen.width / 2 - (node.x + node.width / 2) * k
+    this.#goTo({ k, x, y: this.screen.height / 2 - (node.y + node.height / 2) * k }, true)
   }
 
   reveal(id: string): void {

@@ -14,7 +14,10 @@ export const LEAST_ZOOM = 0.06
 export const GREATEST_ZOOM = 2.5
 /** Below this, only names, tints and bars can be read. */
 export const FAR = 0.42
-const FIT_ZOOM = 1.15
+const FIT_ZOOM = 2
+/** Below this, a drawing is a pattern: no name can be read. */
+const PATTERN = 0.1
+export const READABLE = 0.8
 
 /** The whole drawing in the middle of the screen. */
 export function fit(drawing: Size, screen: Size, margin = 24): Viewport {
@@ -30,6 +33,23 @@ export function fit(drawing: Size, screen: Size, margin = 24): Viewport {
     k,
     x: (screen.width - drawing.width * k) / 2,
     y: (screen.height - drawing.height * k) / 2,
+  }
+}
+
+/** The whole drawing, or its beginning where the whole cannot be read. */
+export function begun(
+  drawing: Size & { nodes: readonly { x: number; y: number; width: number }[] },
+  screen: Size,
+  margin = 24,
+): Viewport {
+  const whole = fit(drawing, screen)
+  const first = drawing.nodes[0]
+  if (whole.k > PATTERN || !first) return whole
+  const k = READABLE
+  return {
+    k,
+    x: screen.width / 2 - (first.x + first.width / 2) * k,
+    y: margin - first.y * k,
   }
 }
 

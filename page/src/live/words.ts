@@ -1,3 +1,16 @@
+import type { ServableNow } from "../live_types"
+
+/** The word for each state of a servable, in all views. */
+export const STATES: Record<ServableNow["state"], string> = {
+  AVAILABLE: "ready",
+  END: "unloaded",
+  FAILED: "failed",
+  LOADING: "loading",
+  ON_DEMAND: "on demand",
+  START: "waiting",
+  UNLOADING: "unloading",
+}
+
 /** Figures as a person reads them: few digits, with units. */
 
 export function count(value: number): string {

@@ -1,5 +1,6 @@
 import DOMPurify, { type Config } from "dompurify"
 import { Marked, type Token } from "marked"
+import { copiesTo } from "../shell/copy"
 
 // Nothing that loads, nothing that looks like the page's own parts, and no address but of links.
 const ALLOWED: Config = {
@@ -51,6 +52,14 @@ export function renderedBlock(block: Token): DocumentFragment {
   }
   // Wide code and tables scroll; a keyboard has to reach them.
   for (const wide of fragment.querySelectorAll<HTMLElement>("pre, table")) wide.tabIndex = 0
+  for (const code of fragment.querySelectorAll("pre")) {
+    const button = document.createElement("button")
+    button.textContent = "Copy"
+    copiesTo(button, () => code.textContent)
+    const box = document.createElement("div")
+    code.replaceWith(box)
+    box.append(code, button)
+  }
   return fragment
 }
 

@@ -9,7 +9,7 @@ export interface ShownRequest {
 export const LANGUAGES = ["curl", "Python", "JavaScript"] as const
 export type Language = (typeof LANGUAGES)[number]
 
-// Keys are never put in: all read this variable of the environment.
+// Keys are never put in: where one is wanted, all read this variable of the environment.
 const KEY = "GRAPHRT_API_KEY"
 // Members that the methods of OpenAI's libraries take by name; all others go into `extra_body`.
 const NAMED = new Set([
@@ -33,12 +33,19 @@ const NAMED = new Set([
   "presence_penalty",
 ])
 
-/** The request as code that runs as it stands. `origin` is the server's address, with its prefix. */
-export function snippet(language: Language, origin: string, request: ShownRequest): string {
+/**
+ * The request as code that runs as it stands. `origin` is the server's address, with its prefix;
+ * `hasKey`: the server wants a key.
+ */
+export function snippet(
+  language: Language,
+  origin: string,
+  request: ShownRequest,
+  hasKey: boolean,
+): string {
   const server = origin.replace(/\/$/, "")
-  if (language === "curl") return curl(server, request)
-  if (language === "Python") return python(server, request)
-  return javaScript(server, request)
+  const write = language === "curl" ? curl : language === "Python" ? python : javaScript
+  return write(server, request, hasKey)
 }
 
 function isFile(value: unknown): value is { file: string } {
@@ -49,25 +56,26 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-function curl(server: string, { path, body, isForm }: ShownRequest): string {
-  const key = `-H "Authorization: Bearer $${KEY}"`
+function curl(server: string, { path, body, isForm }: ShownRequest, hasKey: boolean): string {
+  const key = hasKey ? [`-H "Authorization: Bearer $${KEY}"`] : []
   if (isForm) {
     const fields = Object.entries(body).map(([name, value]) =>
       isFile(value) ? `-F ${quoted(`${name}=@${value.file}`)}` : `-F ${quoted(`${name}=${value}`)}`,
     )
-    return [`curl ${server}${path}`, key, ...fields].join(" \\\n  ")
+    return [`curl ${server}${path}`, ...key, ...fields].join(" \\\n  ")
   }
   const flags = body.stream === true ? "curl -N" : "curl"
   const type = `-H 'Content-Type: application/json'`
   const data = `-d ${quoted(JSON.stringify(body, null, 2))}`
-  return [`${flags} ${server}${path}`, key, type, data].join(" \\\n  ")
+  return [`${flags} ${server}${path}`, ...key, type, data].join(" \\\n  ")
 }
 
-function python(server: string, request: ShownRequest): string {
+function python(server: string, request: ShownRequest, hasKey: boolean): string {
   const { path, body, isForm } = request
-  if (path.endsWith("/chat/completions")) return pythonChat(server, request)
-  const headers = `headers = {"Authorization": f"Bearer {os.environ.get('${KEY}', '')}"}`
-  const head = `import os\n\nimport httpx\n\n${headers}\n`
+  if (path.endsWith("/chat/completions")) return pythonChat(server, request, hasKey)
+  const key = `headers = {"Authorization": f"Bearer {os.environ['${KEY}']}"}`
+  const head = hasKey ? `import os\n\nimport httpx\n\n${key}\n` : "import httpx\n\n"
+  const headers = hasKey ? ", headers=headers" : ""
   if (isForm) {
     const files = Object.entries(body).filter(([, value]) => isFile(value))
     const fields = Object.fromEntries(Object.entries(body).filter(([, value]) => !isFile(value)))
@@ -78,8 +86,7 @@ function python(server: string, request: ShownRequest): string {
     return `${head}answer = httpx.post(
     "${server}${path}",
     data=${pythonValue(fields, 1)},
-    files={${opened.join(", ")}},
-    headers=headers,
+    files={${opened.join(", ")}}${headers},
     timeout=None,
 )
 print(answer.text)
@@ -88,19 +95,19 @@ print(answer.text)
   if (body.stream === true) {
     return `${head}body = ${pythonValue(body, 0)}
 with httpx.stream(
-    "POST", "${server}${path}", json=body, headers=headers, timeout=None
+    "POST", "${server}${path}", json=body${headers}, timeout=None
 ) as answer:
     for line in answer.iter_lines():
         print(line)
 `
   }
   return `${head}body = ${pythonValue(body, 0)}
-answer = httpx.post("${server}${path}", json=body, headers=headers, timeout=None)
+answer = httpx.post("${server}${path}", json=body${headers}, timeout=None)
 print(answer.text)
 `
 }
 
-function pythonChat(server: string, { path, body }: ShownRequest): string {
+function pythonChat(server: string, { path, body }: ShownRequest, hasKey: boolean): string {
   const named = Object.entries(body).filter(([name]) => NAMED.has(name))
   const extra = Object.fromEntries(Object.entries(body).filter(([name]) => !NAMED.has(name)))
   const lines = named.map(([name, value]) => `    ${name}=${pythonValue(value, 1)},`)
@@ -113,13 +120,11 @@ function pythonChat(server: string, { path, body }: ShownRequest): string {
         print(chunk.choices[0].delta.content or "", end="", flush=True)
 `
       : "print(answer.choices[0].message.content)\n"
-  return `import os
+  // The library wants one in any case.
+  const key = hasKey ? `os.environ["${KEY}"]` : '"none"'
+  return `${hasKey ? "import os\n\n" : ""}from openai import OpenAI
 
-from openai import OpenAI
-
-client = OpenAI(
-    base_url="${base}", api_key=os.environ.get("${KEY}", "none")
-)
+client = OpenAI(base_url="${base}", api_key=${key})
 answer = client.chat.completions.create(
 ${lines.join("\n")}
 )
@@ -148,8 +153,8 @@ function literal(text: string): string {
   return JSON.stringify(text)
 }
 
-function javaScript(server: string, { path, body, isForm }: ShownRequest): string {
-  const key = "Authorization: `Bearer ${process.env." + KEY + "}`"
+function javaScript(server: string, { path, body, isForm }: ShownRequest, hasKey: boolean): string {
+  const key = hasKey ? "Authorization: `Bearer ${process.env." + KEY + "}`" : ""
   if (isForm) {
     const lines = Object.entries(body).map(([name, value]) =>
       isFile(value)
@@ -161,8 +166,7 @@ function javaScript(server: string, { path, body, isForm }: ShownRequest): strin
 const form = new FormData()
 ${lines.join("\n")}
 const answer = await fetch("${server}${path}", {
-  method: "POST",
-  headers: { ${key} },
+  method: "POST",${key && `\n  headers: { ${key} },`}
   body: form,
 })
 console.log(await answer.text())
@@ -170,7 +174,7 @@ console.log(await answer.text())
   }
   const head = `const answer = await fetch("${server}${path}", {
   method: "POST",
-  headers: { "Content-Type": "application/json", ${key} },
+  headers: { "Content-Type": "application/json"${key && `, ${key}`} },
   body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll("\n", "\n  ")}),
 })
 `

@@ -20,6 +20,9 @@ let key = ""
  */
 export const access = $state({ wanted: false, refused: false, generation: 0 })
 
+/** Whether this server wanted a key, so that code for it has to send one. */
+export const hasKey = (): boolean => key !== ""
+
 export function useKey(value: string): void {
   key = value.trim()
   access.wanted = false

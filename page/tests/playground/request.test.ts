@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { newAnswer } from "../../src/playground/chat/answer"
-import { soundAddress } from "../../src/playground/chat/pictures"
+import { soundAddress } from "../../src/playground/chat/attachments"
 import {
   chatBody,
   NO_SETTINGS,

@@ -13,7 +13,7 @@ const BODY = {
 }
 
 test("curl sends exactly the body, whatever is in it", () => {
-  const code = snippet("curl", "http://h/x/", { path: "/v3/chat/completions", body: BODY })
+  const code = snippet("curl", "http://h/x/", { path: "/v3/chat/completions", body: BODY }, true)
   // The shell's own reading of the words, with curl replaced by a function.
   const words = execFileSync("sh", ["-c", `curl() { printf '%s\\0' "$@"; }\n${code}`], {
     env: { GRAPHRT_API_KEY: "k" },
@@ -26,7 +26,7 @@ test("curl sends exactly the body, whatever is in it", () => {
 })
 
 test("Python names what OpenAI's library knows, and sends the rest as extra_body", () => {
-  const code = snippet("Python", "http://h", { path: "/v3/chat/completions", body: BODY })
+  const code = snippet("Python", "http://h", { path: "/v3/chat/completions", body: BODY }, true)
   expect(code).toContain('base_url="http://h/v3"')
   expect(code).toContain("    temperature=0.5,\n")
   expect(code).toContain("    seed=None,\n")
@@ -34,11 +34,14 @@ test("Python names what OpenAI's library knows, and sends the rest as extra_body
   expect(code).not.toContain("    top_k=")
 })
 
-test("no language gets a key", () => {
+test("a key is read from the environment where one is wanted, and not named elsewhere", () => {
   for (const language of ["curl", "Python", "JavaScript"] as const) {
-    expect(snippet(language, "http://h", { path: "/v3/rerank", body: BODY })).toContain(
-      "GRAPHRT_API_KEY",
-    )
+    for (const path of ["/v3/rerank", "/v3/chat/completions"]) {
+      const request = { path, body: BODY }
+      expect(snippet(language, "http://h", request, true)).toContain("GRAPHRT_API_KEY")
+      const bare = snippet(language, "http://h", request, false)
+      expect(bare).not.toMatch(/GRAPHRT_API_KEY|Authorization|headers=|import os/)
+    }
   }
 })
 
@@ -48,9 +51,11 @@ test("forms name their files", () => {
     body: { model: "m", file: { file: "it's.wav" } },
     isForm: true,
   }
-  expect(snippet("curl", "http://h", form)).toContain(`-F 'file=@it'\\''s.wav'`)
-  expect(snippet("Python", "http://h", form)).toContain('files={"file": open("it\'s.wav", "rb")}')
-  expect(snippet("JavaScript", "http://h", form)).toContain('await openAsBlob("it\'s.wav")')
+  expect(snippet("curl", "http://h", form, true)).toContain(`-F 'file=@it'\\''s.wav'`)
+  expect(snippet("Python", "http://h", form, true)).toContain(
+    'files={"file": open("it\'s.wav", "rb")}',
+  )
+  expect(snippet("JavaScript", "http://h", form, true)).toContain('await openAsBlob("it\'s.wav")')
 })
 
 test("long values take a line for each of their parts", () => {

@@ -5,7 +5,7 @@ import type { NodeNow } from "../states"
 import { FAR } from "../viewport"
 import { colorName, FILLED, signOf } from "./signs"
 import type { Scene } from "./still"
-import { fitted, mono, sans, widthOf } from "./text"
+import { fitted, mono, sans, told, widthOf } from "./text"
 
 const RADIUS = 9
 const SIGN = 26
@@ -35,6 +35,15 @@ export function paintNode(context: CanvasRenderingContext2D, node: DrawnNode, sc
     paintFoot(context, node, scene, now)
   }
   if (scene.focused === node.id || scene.selected === node.id) paintRing(context, node, scene)
+}
+
+function titled(
+  context: CanvasRenderingContext2D,
+  { title }: DrawnNode,
+  { shared }: Scene,
+  room: number,
+): string {
+  return told(context, title, room, shared.get(title) ?? 0)
 }
 
 function isPin(node: DrawnNode): boolean {
@@ -112,9 +121,10 @@ function paintBody(
 function paintHead(
   context: CanvasRenderingContext2D,
   node: DrawnNode,
-  { palette, drawing }: Scene,
+  scene: Scene,
   now: NodeNow,
 ): void {
+  const { palette, drawing } = scene
   const color = kindColor(node, palette)
   const isDown = drawing.direction === "down"
   const middle = node.y + drawing.head / 2 + (isDown && node.inputs.length ? STRIP : 0)
@@ -153,7 +163,7 @@ function paintHead(
   const text = left + SIGN + 9
   context.fillStyle = palette.text
   context.font = sans(13, 600)
-  const title = fitted(context, node.title, room)
+  const title = titled(context, node, scene, room)
   if (!node.subtitle) context.fillText(title, text, middle + 0.5)
   else {
     context.fillText(title, text, middle - 7)
@@ -340,9 +350,10 @@ function paintBar(
 function paintFar(
   context: CanvasRenderingContext2D,
   node: DrawnNode,
-  { palette, view }: Scene,
+  scene: Scene,
   now: NodeNow,
 ): void {
+  const { palette, view } = scene
   context.fillStyle = palette.surface
   shape(context, node, RADIUS + 3)
   context.fill()
@@ -364,7 +375,7 @@ function paintFar(
   context.fillStyle = palette.text
   context.textAlign = "center"
   context.fillText(
-    fitted(context, node.title, node.width - 8),
+    titled(context, node, scene, node.width - 8),
     node.x + node.width / 2,
     node.y + node.height / 2,
   )
@@ -375,9 +386,10 @@ function paintFar(
 function paintPin(
   context: CanvasRenderingContext2D,
   node: DrawnNode,
-  { palette, view }: Scene,
+  scene: Scene,
   now: NodeNow,
 ): void {
+  const { palette, view } = scene
   const isSide = node.kind === "side_input"
   const isHeld = now.state === "throttled"
   context.fillStyle = isHeld ? palette["bad-soft"] : isSide ? palette.raised : palette.surface
@@ -395,7 +407,7 @@ function paintPin(
   context.fillStyle = palette.text
   const room = node.width - 16
   const hasSecond = !isFar && (node.subtitle !== "" || isHeld)
-  context.fillText(fitted(context, node.title, room), x, hasSecond ? y - 6.5 : y + 0.5)
+  context.fillText(titled(context, node, scene, room), x, hasSecond ? y - 6.5 : y + 0.5)
   if (hasSecond) {
     context.font = isHeld ? sans(10.5, 500) : mono(10.5)
     context.fillStyle = isHeld ? palette.text : palette.faint

@@ -17,6 +17,8 @@ export interface Scene {
   selected: string
   focused: string
   hovered: string
+  found: ReadonlySet<string> | null
+  shared: ReadonlyMap<string, number>
   /** The graph is loaded; otherwise all is paler. */
   isLoaded: boolean
   /** Whether packets cannot be seen travelling, so that widths tell their rates. */
@@ -43,7 +45,13 @@ export function paintStill(context: CanvasRenderingContext2D, scene: Scene): voi
   for (const wire of others) paintWire(context, wire, scene, false)
   for (const wire of near) paintWire(context, wire, scene, true)
   paintJunctions(context, scene)
-  for (const node of drawing.nodes) if (isSeen(node, scene)) paintNode(context, node, scene)
+  const alpha = context.globalAlpha
+  for (const node of drawing.nodes) {
+    if (!isSeen(node, scene)) continue
+    context.globalAlpha = !scene.found || scene.found.has(node.id) ? alpha : alpha * 0.25
+    paintNode(context, node, scene)
+  }
+  context.globalAlpha = alpha
   for (const wire of drawing.wires)
     if (wire.is_loop && view.k >= FAR) paintTurns(context, wire, scene)
   context.globalAlpha = 1

@@ -25,6 +25,40 @@ export function widthOf(context: CanvasRenderingContext2D, text: string): number
   return width
 }
 
+/**
+ * How much of each title another one begins with too, cut at the beginning of a word: the rest is
+ * what tells it apart.
+ */
+export function sharedBeginnings(titles: readonly string[]): Map<string, number> {
+  const sorted = [...new Set(titles)].sort()
+  const shared = new Map<string, number>()
+  for (const [at, title] of sorted.entries()) {
+    let most = 0
+    for (const other of [sorted[at - 1] ?? "", sorted[at + 1] ?? ""]) {
+      let same = 0
+      while (same < title.length && title[same] === other[same]) same += 1
+      most = Math.max(most, same)
+    }
+    shared.set(title, title.slice(0, most).search(/(?:[A-Z]?[a-z]*|[0-9]*)$/))
+  }
+  return shared
+}
+
+/** As `fitted`, but the ellipsis stands for what others begin with too, where that is needed. */
+export function told(
+  context: CanvasRenderingContext2D,
+  text: string,
+  room: number,
+  shared: number,
+): string {
+  const begin = fitted(context, text, room)
+  if (begin === text || begin.length > shared + 3) return begin
+  const rest = `…${text.slice(shared)}`
+  const share = (room - widthOf(context, rest)) / widthOf(context, text)
+  const head = Math.max(1, Math.floor(share * text.length * 0.95))
+  return fitted(context, text.slice(0, head) + rest, room)
+}
+
 /** The text, or its beginning with an ellipsis if it is wider than `room`. */
 export function fitted(context: CanvasRenderingContext2D, text: string, room: number): string {
   if (widthOf(context, text) <= room) return text

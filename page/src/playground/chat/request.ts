@@ -1,10 +1,10 @@
 import type { Schema } from "../members"
 import type { Answer, ToolCall } from "./answer"
-import { isSound } from "./pictures"
+import { documentName, isSound } from "./attachments"
 
 /**
- * A turn of a conversation. A person's has text, and pictures or sounds (data: addresses), a tool's
- * an answer.
+ * A turn of a conversation. A person's has text, and pictures, sounds or documents (data: addresses), a
+ * tool's an answer.
  */
 export type Turn =
   | { role: "user"; text: string; pictures: string[] }
@@ -77,11 +77,16 @@ function messageFrom(turn: Turn): Record<string, unknown>[] {
   }
   if (turn.role === "user") {
     if (!turn.pictures.length) return [{ role: "user", content: turn.text }]
-    const pictures = turn.pictures.map((url) =>
-      isSound(url)
+    const pictures = turn.pictures.map((url) => {
+      const filename = documentName(url)
+      if (filename !== null) {
+        const file_data = url.replace(/;name=[^;,]*/, "")
+        return { type: "file", file: { filename, file_data } }
+      }
+      return isSound(url)
         ? { type: "input_audio", input_audio: { data: url } }
-        : { type: "image_url", image_url: { url } },
-    )
+        : { type: "image_url", image_url: { url } }
+    })
     const text = turn.text ? [{ type: "text", text: turn.text }] : []
     return [{ role: "user", content: [...pictures, ...text] }]
   }
