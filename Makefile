@@ -101,8 +101,9 @@ fuzz: $(READY) ## random graphs on all drivers, requests of every kind, calls of
 	$(BIN)/python -m tests.api_fuzz.generators
 	$(BIN)/python -m tests.calculators.llm.grammars.many_calls
 
-agents: $(READY) ## coding agents of npm, unmodified, against a server with a scripted model
+agents: $(READY) ## coding agents, and clients of kept responses, unmodified, with a scripted model
 	$(BIN)/python -m tests.coding_agents $(WORDS)
+	$(BIN)/python -m tests.kept_clients
 
 hostile: $(READY) ## attacks on a server beside a normal client
 	$(BIN)/python -m tests.reliability.hostile $(WORDS)

@@ -18,7 +18,7 @@ _HEAD: Final = """\
 
 The tests run these clients unmodified, with nothing but a base URL, each in a process of its own.
 Made by `python -m tests.client_table`; do not edit. CI runs the packages of Python, `make agents`
-runs Aider and the packages of npm.
+runs the packages of npm, Aider, and the clients that rely on kept responses.
 
 | client | version | API | what it does there | test |
 |---|---|---|---|---|

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,11 @@ from tests.process.server_process import ServerProcess
 from tests.support.checkout import ROOT
 
 #: What npm and pip install.
-PACKAGES: Final = [f"{each.package}@{each.version}" for each in clients() if each.npm]
+PACKAGES: Final = [
+    f"{each.package}@{each.version}"
+    for each in clients()
+    if each.npm and each.test == "tests/coding_agents"
+]
 AIDER: Final = next(
     f"{each.package}=={each.version}" for each in clients() if each.package == "aider-chat"
 )
@@ -35,7 +39,7 @@ AIDER: Final = next(
 PATCHING: Final = "gpt-5.5"
 OTHER: Final = "scripted"
 _SECONDS: Final = 180
-_GRAPH: Final = """\
+SCRIPT_GRAPH: Final = """\
 input_stream: "HTTP_REQUEST_PAYLOAD:in"
 output_stream: "HTTP_RESPONSE_PAYLOAD:out"
 node {
@@ -386,14 +390,19 @@ def do(job: Job, script: Path, folder: Path) -> list[str]:
     return wrong
 
 
-def install(folder: Path, packages: list[str]) -> Path:
-    """Install packages with npm, and Aider with pip; return the folder of their commands."""
+def install_npm(folder: Path, packages: Sequence[str]) -> None:
+    """Install packages with npm into a new folder."""
     folder.mkdir()
     (folder / "package.json").write_text('{"private": true}')
     subprocess.run(
         ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages],
         cwd=folder, check=True,
     )  # fmt: skip
+
+
+def install(folder: Path, packages: list[str]) -> Path:
+    """Install packages with npm, and Aider with pip; return the folder of their commands."""
+    install_npm(folder, packages)
     commands = folder / "node_modules" / ".bin"
     python = folder / "python"
     subprocess.run([sys.executable, "-m", "venv", python], check=True)
@@ -421,7 +430,7 @@ def main() -> int:
         script = top / "script"
         script.mkdir()
         shutil.copy(Path(__file__).parent / "script.py", script)
-        (script / "graph.pbtxt").write_text(_GRAPH)
+        (script / "graph.pbtxt").write_text(SCRIPT_GRAPH)
         graphs = [{"name": each, "base_path": "script"} for each in (PATCHING, OTHER)]
         config = {"mediapipe_config_list": graphs}
         (top / "config.json").write_text(json.dumps(config))

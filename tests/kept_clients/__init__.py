@@ -1,0 +1,1 @@
+"""Clients that rely on kept responses, against a server whose model follows a script."""
