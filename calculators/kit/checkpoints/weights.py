@@ -234,6 +234,7 @@ class Weights:
         self._scratch = scratch
         self._sums: dict[tuple[int, int], tuple[ov.Node, ov.Node]] = {}
         self._extended: dict[tuple[int, int], ov.Node] = {}
+        self._blank: dict[tuple[int, int], ov.Node] = {}
         self._embeddings: dict[str, ov.Node] = {}
         self._computed: Counter[int] = Counter()
         self.used: set[str] = set()
@@ -412,13 +413,25 @@ class Weights:
         sums = self._group_sums(x, columns // group, group)
         key = (hash((x.get_node().get_friendly_name(), x.get_index())), group)
         if key not in self._extended:
-            missing = -(columns // group) % group
-            if missing:
-                lead = [0] * (len(x.get_partial_shape()) - 1)
-                ends = whole([*lead, missing])
-                sums = op.pad(sums, whole([*lead, 0]), ends, "constant").output(0)
-            self._extended[key] = op.concat([x, *[sums] * REST_DIGITS], -1)
+            parts = [sums]
+            if missing := -(columns // group) % group:
+                parts.append(self._zeros(x, missing))
+            self._extended[key] = op.concat([x, *parts * REST_DIGITS], -1)
         return self._extended[key].output(0)
+
+    def _zeros(self, x: ov.Output, columns: int) -> ov.Output:
+        """Return columns of zeros for each token of ``x``.
+
+        Inputs of layers share them: with one request each node takes time (``bench/gguf.md``).
+        """
+        lead = len(x.get_partial_shape()) - 1
+        # All inputs by batch and length have as many tokens; flat ones may not.
+        key = 0 if lead == 2 else hash(x.get_node().get_friendly_name()), columns
+        if key not in self._blank:
+            tokens = op.gather(op.shape_of(x), whole(list(range(lead))), whole(0))
+            shape = op.concat([tokens, whole([columns])], 0)
+            self._blank[key] = op.broadcast(self.constant(0.0), shape)
+        return self._blank[key].output(0)
 
     def _count(self, tensor: GgufTensor) -> None:
         layout = UNPACKED.get(tensor.type.name)
