@@ -469,8 +469,20 @@ export interface Generation {
  *
  * Attributes:
  *     text: of a graph, which may be unfinished.
+ *     edits: what could be done to the text, each tried alone. The changes of one count in the
+ *         text as it is and do not overlap.
  */
 export interface DraftCheck {
+  text: string
+  edits?: DraftChange[][]
+}
+
+/**
+ * A part of a text that is replaced. ``start`` and ``end`` count characters, from 0.
+ */
+export interface DraftChange {
+  start: number
+  end: number
   text: string
 }
 
@@ -482,6 +494,8 @@ export interface DraftCheck {
  *     content: a summary, such as ``3 nodes``; "" for a graph with errors.
  *     description, layout: as in `GraphView`; None for a text that does not parse.
  *     places: of nodes, by their names in the description.
+ *     refusals: for each edit the first error that it would add, "" if none. There are fewer of
+ *         them than edits where the time was over; ask for the others again.
  */
 export interface CheckedDraft {
   valid: boolean
@@ -490,6 +504,7 @@ export interface CheckedDraft {
   description?: Record<string, unknown> | null
   layout?: GraphDrawing | null
   places?: Record<string, DraftPlace>
+  refusals?: string[]
 }
 
 /**

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +36,8 @@ from servers.page.scratch_messages import (
     Begin,
     Check,
     CheckedDraft,
+    DraftChange,
+    DraftCheck,
     DraftFinding,
     DraftPlace,
     DraftResult,
@@ -52,6 +56,10 @@ MOST_PACKETS: Final = 1000
 VALUE_CHARS: Final = 64 * 1024
 ALL_CHARS: Final = 4 << 20
 _TRACED_CALLS: Final = 5000
+#: For the edits of one check; the others are asked for again.
+EDITS_SECONDS: Final = 0.4
+#: The place of a node among the sorted ones, in errors.
+_NUMBER: Final = re.compile(r" with sorted index \d+")
 
 
 def main() -> int:
@@ -81,7 +89,9 @@ def _serve(connection: ParentConnection) -> None:
                     seconds = message.run_seconds
                     connection.send(b"{}")
                 case Check(body):
-                    connection.send(msgspec.json.encode(check_text(body.text, registry)))
+                    answer = check_text(body.text, registry)
+                    answer.refusals = _refusals(body, registry)
+                    connection.send(msgspec.json.encode(answer))
                 case ScratchRun(body):
                     connection.send(msgspec.json.encode(run_text(body, registry, seconds)))
 
@@ -159,6 +169,37 @@ def check_text(text: str, registry: Registry, path: str = _NAME) -> CheckedDraft
         name: DraftPlace(line, column) for name, (line, column) in zip(names, places, strict=False)
     }
     return answer
+
+
+def _refusals(body: DraftCheck, registry: Registry) -> list[str]:
+    """Return what each edit would make wrong, for as many edits as there is time for."""
+    if not body.edits:
+        return []
+    until = time.monotonic() + EDITS_SECONDS
+    before = GraphCheck(_NAME, registry, body.text)
+    known = _errors(before)
+    found: list[str] = []
+    for edit in body.edits:
+        after = GraphCheck(_NAME, registry, _edited(body.text, edit))
+        # Some errors can be seen only in a graph without others: this edit is not their cause.
+        is_whole = before.plan is None and after.plan is not None
+        new = [] if is_whole else [each for each in _errors(after) if each not in known]
+        found.append(new[0] if new else "")
+        if time.monotonic() > until:
+            break
+    return found
+
+
+def _errors(check: GraphCheck) -> list[str]:
+    """Return the errors in words that do not depend on the order of the nodes."""
+    errors = (each.message for each in check.findings if each.severity == "error")
+    return [_NUMBER.sub("", each) for each in errors]
+
+
+def _edited(text: str, edit: list[DraftChange]) -> str:
+    for change in sorted(edit, key=lambda each: each.start, reverse=True):
+        text = text[: change.start] + change.text + text[change.end :]
+    return text
 
 
 def _checked(text: str, registry: Registry, path: str) -> GraphCheck:

@@ -82,12 +82,9 @@ def make_diagram(graph: GraphDescription, title: str) -> Diagram:
         port.name for node in graph.nodes for port in node.inputs if port.is_back_edge
     )
     boxes += [_node_box(place, node, prefixes, loops) for place, node in enumerate(graph.nodes)]
-    produced = {stream.name for stream in graph.streams if stream.producer is not None}
-    produced |= {port.name for port in graph.inputs}
     boxes += [
         _terminal("output", port.name, port.label, port.type, is_top=False)
         for port in graph.outputs
-        if port.name in produced
     ]
     return Diagram(title, tuple(boxes), tuple(_edges(boxes)), graph.groups)
 

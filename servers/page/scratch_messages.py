@@ -10,14 +10,25 @@ from graph_runtime.options.options_text import OptionField
 from servers.drawing.drawing import GraphDrawing
 
 
+class DraftChange(Struct, forbid_unknown_fields=True):
+    """A part of a text that is replaced. ``start`` and ``end`` count characters, from 0."""
+
+    start: int
+    end: int
+    text: str
+
+
 class DraftCheck(Struct, forbid_unknown_fields=True):
     """The body of ``POST /v1/scratch/check``.
 
     Attributes:
         text: of a graph, which may be unfinished.
+        edits: what could be done to the text, each tried alone. The changes of one count in the
+            text as it is and do not overlap.
     """
 
     text: str
+    edits: list[list[DraftChange]] = field(default_factory=list)
 
 
 class DraftFinding(Struct):
@@ -56,6 +67,8 @@ class CheckedDraft(Struct):
         content: a summary, such as ``3 nodes``; "" for a graph with errors.
         description, layout: as in `GraphView`; None for a text that does not parse.
         places: of nodes, by their names in the description.
+        refusals: for each edit the first error that it would add, "" if none. There are fewer of
+            them than edits where the time was over; ask for the others again.
     """
 
     valid: bool
@@ -64,6 +77,7 @@ class CheckedDraft(Struct):
     description: dict[str, Any] | None = None
     layout: GraphDrawing | None = None
     places: dict[str, DraftPlace] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
 
 
 class DraftRun(Struct, forbid_unknown_fields=True):

@@ -360,7 +360,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{drafts.MOST_RUNS}; {tried.MOST_PACKETS:,}, {tried.VALUE_CHARS:,}, "
         f"{tried.ALL_CHARS >> 20} Mi",
         f"{drafts.CHECK_SECONDS:g} s, {drafts.QUICK_SECONDS:g} s; {drafts.CHECK_MEMORY >> 30} GiB; "
-        f"{drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s",
+        f"{drafts.MOST_WAITING}; {drafts.IDLE_SECONDS:g} s; {tried.EDITS_SECONDS:g} s",
         f"{back_off.FIRST_DELAY:g} s, {back_off.LAST_DELAY:g} s, {back_off.GOOD_LIFE:g} s, "
         f"{crew.MOST_FAILURES}; {METRICS_SECONDS:g} s; {MOST_UNSENT >> 20} MiB",
         f"{batches.batch_max_requests:,} (`--batch_max_requests`), "

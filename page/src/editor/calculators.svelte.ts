@@ -4,9 +4,9 @@ import type { Known } from "./completions"
 
 /** The registered calculators: their names at once, and descriptions as texts name them. */
 export class Calculators implements Known {
-  calculators: Listed["calculators"] = []
-  subgraphs: string[] = []
-  readonly #views = new Map<string, CalculatorView>()
+  calculators = $state.raw<Listed["calculators"]>([])
+  subgraphs = $state.raw<string[]>([])
+  #views = $state.raw<ReadonlyMap<string, CalculatorView>>(new Map())
   readonly #asked = new Set<string>()
 
   view(calculator: string): CalculatorView | undefined {
@@ -29,7 +29,7 @@ export class Calculators implements Known {
         this.#asked.add(name)
         const path = `v1/calculators/${encodeURIComponent(name)}`
         const view = await getJson<CalculatorView>(path).catch(() => null)
-        if (view) this.#views.set(name, view)
+        if (view) this.#views = new Map([...this.#views, [name, view]])
         else this.#asked.delete(name)
       }),
     )

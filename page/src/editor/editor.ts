@@ -6,13 +6,24 @@ import {
   type CompletionContext,
   type CompletionResult,
 } from "@codemirror/autocomplete"
-import { history, historyKeymap, indentWithTab, standardKeymap } from "@codemirror/commands"
+import {
+  history,
+  historyKeymap,
+  indentWithTab,
+  isolateHistory,
+  redo,
+  redoDepth,
+  standardKeymap,
+  undo,
+  undoDepth,
+} from "@codemirror/commands"
 import { indentOnInput, syntaxHighlighting } from "@codemirror/language"
 import { EditorState, type Extension } from "@codemirror/state"
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view"
 import type { DraftFinding } from "../live_types"
 import { offersAt, type Known } from "./completions"
 import { readDraft } from "./draft"
+import type { Change } from "./edits"
 import { colors, indentation, textproto } from "./language"
 import { look } from "./look"
 import { findings, offsetOf, showFindings } from "./marks"
@@ -80,19 +91,36 @@ export class GraphEditor {
     this.#view.dispatch({ changes: { from: 0, to: this.#view.state.doc.length, insert: text } })
   }
 
+  /** Change parts of the text, as one step of undo. */
+  change(changes: Change[]): void {
+    this.#view.dispatch({ changes, userEvent: "input", annotations: isolateHistory.of("full") })
+  }
+
+  undo(): void {
+    undo(this.#view)
+  }
+  redo(): void {
+    redo(this.#view)
+  }
+  /** Whether there is something to undo, and to redo. */
+  get depths(): [number, number] {
+    const { state } = this.#view
+    return [undoDepth(state), redoDepth(state)]
+  }
+
   /** Underline findings at their words. */
   show(found: DraftFinding[]): void {
     showFindings(this.#view, found)
   }
 
   /** Bring a place into view, and the cursor to it. Both from 1. */
-  goTo(line: number, column: number): void {
+  goTo(line: number, column: number, isFocused = true): void {
     const anchor = offsetOf(this.#view.state, line, column)
     this.#view.dispatch({
       selection: { anchor },
       effects: EditorView.scrollIntoView(anchor, { y: "center" }),
     })
-    this.#view.focus()
+    if (isFocused) this.#view.focus()
   }
 
   destroy(): void {

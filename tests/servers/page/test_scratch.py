@@ -12,7 +12,7 @@ import pytest
 
 from graph_runtime import UnavailableError
 from servers.page.scratch import AuthorModules, Scratch
-from servers.page.scratch_messages import DraftCheck, DraftRun
+from servers.page.scratch_messages import DraftChange, DraftCheck, DraftRun
 from tests.support.conditions import wait_until
 from tests.support.patience import PATIENCE
 from tests.support.processes import is_running
@@ -319,3 +319,40 @@ def test_changed_calculators_are_imported_anew(tmp_path: Path) -> None:
         assert not any("Unable to find" in each for each in messages), messages
 
     done(work, Scratch(lambda: found[0]))
+
+
+#: Two nodes that nothing is connected with; characters above U+FFFF come before them.
+APART = """\
+# \U0001f9e9
+input_stream: "in"
+node { calculator: "Endless" output_stream: "number" }
+node { calculator: "Heavy" input_stream: "word" output_stream: "first" }
+node { calculator: "Heavy" input_stream: "nothing" output_stream: "second" }
+"""
+
+
+def test_each_edit_is_tried_alone_and_refused_in_the_words_of_validation(author: Scratch) -> None:
+    def taking(stream: str, name: str = "word") -> list[DraftChange]:
+        start = APART.index(f'"{name}"') + 1
+        return [DraftChange(start, start + len(name), stream)]
+
+    edits = [taking("in"), taking("number"), taking("first"), taking("second"), taking("x")]
+    both = [*taking("first", "nothing"), *taking("second", "word")]
+
+    async def work(scratch: Scratch) -> list[str]:
+        found: list[str] = []
+        while len(found) <= len(edits):
+            asked = DraftCheck(APART, [*edits, both][len(found) :])
+            answer = await scratch.check(asked)
+            assert [each.message for each in answer.findings if "nothing" in each.message]
+            assert answer.refusals
+            found += answer.refusals
+        return found
+
+    fits, misfit, loop, other, missing, circle = done(work, author)
+    assert fits == other == ""
+    assert 'expects packets of type "string"' in misfit
+    assert 'contain packets of type "int"' in misfit
+    assert "cycle" in loop
+    assert "cycle" in circle
+    assert '"x"' in missing
