@@ -47,12 +47,19 @@ def example_model(name: str) -> Path | None:
     return example_models().get(name)
 
 
+#: The places of what addresses in object stores name, such as ``s3://models/resnet``, as the server
+#: has brought it here.
+STORED_COPIES: Final[dict[str, Path]] = {}
+
+
 def find_path(path: str, directory: Path) -> Path:
     """Return the path that a config or a node names, absolute; ``directory`` is where it starts.
 
     If nothing is there, it may be an example, ``demo`` or ``examples/graphs/guard``, or a model
     that was pulled: ``OpenVINO/whisper-base-int8-ov``.
     """
+    if (copy := STORED_COPIES.get(path)) is not None:
+        return copy
     found = Path(directory, path).absolute()
     if os.path.lexists(found):
         return found

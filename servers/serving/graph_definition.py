@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from calculators.kit.file_threads import in_file_thread
 from calculators.kit.graph_directory import MissingFileError, find_graph_file
@@ -56,7 +56,11 @@ from servers.serving.watched_files import (
     files_of,
     named_files,
     source_of,
+    store_addresses,
 )
+
+if TYPE_CHECKING:
+    from servers.serving.stored_entry import StoredOptions
 
 _log: Final = logging.getLogger(__name__)
 
@@ -72,12 +76,14 @@ class _Looked(NamedTuple):
         around: the same and files around the graph that may repair a failure, with their digest.
         named: a word for the files that options name, which are models' mostly.
         declared: what the files declare.
+        addresses: the addresses of object stores that options of nodes name.
     """
 
     files: tuple[WatchedFiles, str]
     around: tuple[WatchedFiles, str]
     named: str
     declared: _Declared
+    addresses: tuple[str, ...] = ()
 
 
 _NOTHING_SEEN: Final = _Looked((WatchedFiles(), ""), (WatchedFiles(), ""), "", ((), None))
@@ -155,6 +161,8 @@ class GraphDefinition:
         self._loading: Loading | None = None
         #: The models of sessions as they were when loading failed.
         self._failed_with: object = None
+        #: The files in stores that options of nodes name.
+        self._stored: StoredOptions | None = None
         #: The resources of the graph that this one replaces, for `load`.
         self._kept = KeptResources()
 
@@ -207,6 +215,12 @@ class GraphDefinition:
             await self.check_names()
             if self.entry.refusal:
                 raise GraphError(self.entry.refusal, code=Code.FAILED_PRECONDITION)
+            if self._seen.addresses:
+                # Here: a server without models in a store needs none of it.
+                from servers.serving.stored_entry import StoredOptions
+
+                self._stored = StoredOptions(self._seen.addresses, self._settings)
+                await self._stored.bring_here()
             self.graph = await load_graph(
                 self.entry, self._registry, self._settings, self._models, loading.progress, kept
             )
@@ -257,6 +271,8 @@ class GraphDefinition:
         if self.state not in (ServableState.AVAILABLE, ServableState.FAILED):
             return False
         has_failed = self.state is ServableState.FAILED
+        if has_failed and self._stored is not None and self._stored.may_be_tried_again():
+            return True
         if has_failed and self._models is not None and self._models.used() != self._failed_with:
             return True  # what did not fit a model may fit the one of now
         files, digest = self._seen.around if has_failed else self._seen.files
@@ -323,7 +339,8 @@ class GraphDefinition:
         if source is not None:
             with suppress(GraphError):  # `load` reports it
                 declared = source.further_names(), source.http_role()
-        return _Looked((files, digests[0]), (around, digests[1]), named, declared)
+        addresses = () if source is None else store_addresses(source)
+        return _Looked((files, digests[0]), (around, digests[1]), named, declared, addresses)
 
     def _source(self) -> GraphSource | None:
         return source_of(self.entry, self._registry)
@@ -393,6 +410,8 @@ class GraphDefinition:
         await kept.let_go()
         if self.state in (ServableState.UNLOADING, ServableState.END):
             return
+        if self._stored is not None:
+            self._stored.close()
         # A replacement that it is loading would belong to nobody.
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()

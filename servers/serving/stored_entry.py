@@ -1,20 +1,24 @@
-"""`StoredEntry`: brings the files of one entry of the configuration here from a store."""
+"""`StoredEntry`: brings the files of one entry of the configuration here from a store.
+
+`StoredOptions` brings those that options of a graph's nodes name.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
+from calculators.kit.examples import STORED_COPIES
 from calculators.kit.file_threads import DaemonThreads
 from calculators.kit.model_cache import ModelCache, user_cache
 from calculators.kit.tasks import TaskError
-from graph_runtime import GraphError
+from graph_runtime import Code, GraphError
 from servers.config import GraphEntry, ModelEntry
 from servers.config.entries import StoredFiles
 from servers.config.server_config import entry_here
@@ -141,8 +145,7 @@ class StoredEntry:
 
     def _opened(self) -> StoredModel:
         if self._model is None:
-            directory, most_bytes = self._settings.cache_dir, self._settings.cache_dir_size
-            cache = ModelCache(Path(directory), most_bytes) if directory else user_cache(most_bytes)
+            cache = _cache_of(self._settings)
             chosen = None if self._stored.is_whole else self.entry.policy.chosen
             self._model = StoredModel(read_address(self._stored.address), cache, chosen)
         return self._model
@@ -178,3 +181,58 @@ class StoredEntry:
         self._look()
         if not self._problem:
             self._look()
+
+
+def _cache_of(settings: GraphSettings) -> ModelCache:
+    directory, most_bytes = settings.cache_dir, settings.cache_dir_size
+    return ModelCache(Path(directory), most_bytes) if directory else user_cache(most_bytes)
+
+
+class StoredOptions:
+    """The files in stores that options of one graph's nodes name. Belongs to one event loop.
+
+    They are brought here when the graph is loaded; what changes in a store then is taken when the
+    graph is loaded again.
+    """
+
+    def __init__(self, addresses: Sequence[str], settings: GraphSettings | None) -> None:
+        self._addresses = addresses
+        self._settings = settings or GraphSettings()
+        self._threads = DaemonThreads(1)
+        self._models: list[StoredModel] = []
+        self._failed_at: float | None = None
+
+    async def bring_here(self) -> None:
+        """Download what is not here, for `calculators.kit.examples.find_path`.
+
+        Raises:
+            GraphError: a store refuses or does not answer, or has nothing there
+                (FAILED_PRECONDITION).
+        """
+        for address in self._addresses:
+            try:
+                copy = await asyncio.wrap_future(self._threads.submit(self._fetch, address))
+            except ModelError as error:
+                self._failed_at = time.monotonic()
+                said = str(error).replace("its base_path", "the address")
+                reason = "; ".join(filter(None, (said, error.hint)))
+                text = f'"{address}" in the options of a node: {reason}'
+                raise GraphError(text, code=Code.FAILED_PRECONDITION) from None
+            STORED_COPIES[address] = copy
+
+    def may_be_tried_again(self) -> bool:
+        """Return True once `bring_here` has failed and some time has passed since."""
+        return self._failed_at is not None and time.monotonic() - self._failed_at >= FIRST_PAUSE
+
+    def close(self) -> None:
+        """End a running download soon, and let the cache remove the copies."""
+        self._threads.shutdown()
+        for model in self._models:
+            model.close()
+
+    def _fetch(self, address: str) -> Path:
+        model = StoredModel(read_address(address), _cache_of(self._settings), None)
+        self._models.append(model)
+        path = model.fetch(lambda done, total: None).path
+        assert path is not None, "it has no versions"
+        return path

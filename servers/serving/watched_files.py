@@ -22,10 +22,13 @@ from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
 from graphrt_base.regular_file import DescriptorsExhaustedError, raise_if_exhausted
 from servers.config import GraphEntry
+from servers.config.entries import is_remote
 from servers.serving.graph_source import GraphSource, subgraph_files
 
 #: Characters of a path.
 _LONGEST_PATH: Final = 4096
+#: The beginning of the types of options whose paths this server reads.
+_OWN_OPTIONS: Final = "mediapipe."
 #: Paths with their times, sizes and places.
 Marks: TypeAlias = tuple[tuple[str, FileMarks | None], ...]
 
@@ -154,21 +157,34 @@ def named_files(entry: GraphEntry, source: GraphSource | None) -> str:
     """
     if source is None:
         return ""
-    texts = {
-        text
-        for config in source.configs
-        for node in config.node
-        for held in node.node_options
-        for text in _texts_in(_options(node, held))
-    }
+    texts = {text for _, text in _option_texts(source)}
     paths = [entry.directory / text for text in sorted(texts)]
     files = model_files(paths)
     return "" if files is None else identity_of(files=files)
 
 
-def _options(node: Any, held: Any) -> Any:
+def store_addresses(source: GraphSource) -> tuple[str, ...]:
+    """Return the addresses in object stores that options of a graph's nodes name.
+
+    Options of authors are their own affair.
+    """
+    texts = {text for name, text in _option_texts(source) if name.startswith(_OWN_OPTIONS)}
+    return tuple(sorted(filter(is_remote, texts)))
+
+
+def _option_texts(source: GraphSource) -> Iterator[tuple[str, str]]:
+    """Yield the texts in options of nodes that could be paths, after the type of the options."""
+    for config in source.configs:
+        for node in config.node:
+            for held in node.node_options:
+                name = type_name(held)
+                for text in _texts_in(_options(node, name)):
+                    yield name, text
+
+
+def _options(node: Any, name: str) -> Any:
     try:
-        return find_options(node, type_name(held))
+        return find_options(node, name)
     except GraphError:  # reported when the graph is loaded
         return None
 

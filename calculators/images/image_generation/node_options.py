@@ -216,7 +216,7 @@ def _check_alpha(alpha: float, place: str) -> None:
 
 
 def _file(path: str, place: str, directory: Path) -> Path:
-    file = Path(directory, path).absolute()
+    file = find_path(path, directory)
     if not file.is_file():
         raise ResourceError(
             f'{place}: the file "{path}" does not exist; paths are relative to the directory of '

@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 import msgspec
 
 from calculators.kit.checkpoints.safetensors_header import NotSafetensors, StoredTensor, read_header
+from calculators.kit.examples import find_path
 from calculators.llm.engine.settings import NPU, AdapterFile, EngineSettings
 from graph_runtime import ResourceError, ResourceSettings
 from graph_runtime.errors import did_you_mean
@@ -101,7 +102,7 @@ def find_adapter(path: str, directory: Path) -> FoundAdapter:
     Raises:
         ResourceError: it is missing, or has features that the engine lacks.
     """
-    found = Path(directory, path).absolute()
+    found = find_path(path, directory)
     if found.is_dir():
         return _of_folder(found, path)
     if not found.exists():
