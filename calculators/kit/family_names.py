@@ -197,6 +197,12 @@ NAMES: Final[Mapping[str, frozenset[str]]] = {
             "ToolsCalculator",
         }
     ),
+    "calculators.llm.conversation": frozenset(
+        {
+            "ConversationAnswerCalculator",
+            "ConversationCalculator",
+        }
+    ),
     "calculators.tensors.openvino": frozenset(
         {
             "DemultiplyTensorsCalculator",

@@ -15,6 +15,7 @@ from tests.calculators.speech.text_to_speech.tone_model import make_model
 from tests.support.checkout import ROOT
 
 EXAMPLE: Final = ROOT / "examples" / "graphs" / "voice_assistant"
+CONVERSATION: Final = EXAMPLE.with_name("voice_conversation")
 MODELS: Final = ROOT / "examples" / "models"
 #: The text that the listener gives of every recording.
 HEARD: Final = "one two three four five six seven eight nine ten"
@@ -40,12 +41,11 @@ def system_message() -> str:
     return text
 
 
-def put_graph(folder: Path) -> Path:
+def put_graph(folder: Path, example: Path = EXAMPLE) -> Path:
     """Copy the example to a folder, with its models; return the copy."""
-    copy = folder / "voice_assistant"
-    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = folder / example.name
+    shutil.copytree(example, copy, ignore=shutil.ignore_patterns("__pycache__"))
     graph = (copy / "graph.pbtxt").read_text(encoding="utf-8")
-    assert "../../models/demo" in graph
     graph = graph.replace("../../models/demo", str(MODELS / "demo"))
     (copy / "graph.pbtxt").write_text(graph, encoding="utf-8")
     (copy / "speech").mkdir()

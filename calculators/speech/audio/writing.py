@@ -115,6 +115,11 @@ class _PlainWriter:
         return self._head + _as_stored(last, self._dtype)
 
 
+def pcm_writer(source_rate: int, rate: int) -> SoundWriter:
+    """Return a writer of 16-bit samples, little-endian, without a head; both rates in Hz."""
+    return _PlainWriter(source_rate, rate, "<i2")
+
+
 @dataclass(frozen=True, slots=True)
 class _LibraryFormat:
     """A format as libsndfile knows it.
@@ -339,6 +344,6 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
         SoundFormat("aac", "audio/aac", _AacWriter),
         _by_library("flac", "audio/flac", _LibraryFormat("FLAC", "PCM_16"), has_length=True),
         _wav("wav", "<i2"),
-        SoundFormat("pcm", "audio/pcm", lambda rate: _PlainWriter(rate, PCM_RATE, "<i2")),
+        SoundFormat("pcm", "audio/pcm", lambda rate: pcm_writer(rate, PCM_RATE)),
     )
 }

@@ -276,7 +276,7 @@ class S2tCalculator(PayloadCalculator):
 
     async def answer(self, cc: CalculatorContext, payload: HttpPayload, response: Out[Any]) -> None:
         if payload.messages is not None:
-            await self._converse(cc, payload, payload.messages, response)
+            await self.converse(cc, payload, payload.messages, response)
             return
         client = payload.client
         request = _parsed(payload)
@@ -297,13 +297,14 @@ class S2tCalculator(PayloadCalculator):
             time += 1
         cc.emit(response, done_event(await spoken.transcript(), request), at=time)
 
-    async def _converse(
+    async def converse(
         self,
         cc: CalculatorContext,
         payload: HttpPayload,
         messages: Messages,
         response: Out[Any],
     ) -> None:
+        """Answer a WebSocket's client until it leaves; ``messages`` are the client's."""
         model = "" if payload.record is None else payload.record.model
         is_old = "realtime=v1" in payload.headers.get("openai-beta", "")
         session = RealtimeSession(self._servable, messages, model, is_old=is_old)

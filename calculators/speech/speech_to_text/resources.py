@@ -148,7 +148,7 @@ AnySpeechToText: TypeAlias = SpeechToTextServable | PlacedSpeechToText
 
 
 RESOURCES_TAG: Final = "STT_NODE_RESOURCES"
-CALCULATORS: Final = ("S2tCalculator", "SpeechToTextCalculator")
+CALCULATORS: Final = ("S2tCalculator", "SpeechToTextCalculator", "ConversationCalculator")
 
 
 class SpeechToTextResourceInitializer(ModelInitializer[SpeechToTextOptions, AnySpeechToText]):

@@ -98,7 +98,7 @@ class SpeechToTextTask(Task):
         TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
     )
     docs = "calculators/speech/speech_to_text/README.md"
-    calculators = ("S2tCalculator", "SpeechToTextCalculator")
+    calculators = ("S2tCalculator", "SpeechToTextCalculator", "ConversationCalculator")
     options = SpeechToTextTaskOptions
     wheel_models = (_LISTENER,)
 
@@ -111,7 +111,8 @@ class SpeechToTextTask(Task):
         registry.register_resource_initializer(SpeechToTextResourceInitializer())
 
     def serves(self, calculator: str) -> bool:
-        return calculator.endswith("S2tCalculator")
+        # A conversation listens, and has the path of realtime sessions.
+        return calculator.endswith(("S2tCalculator", "ConversationCalculator"))
 
     def describe(self, model: str) -> TaskDescription:
         from calculators.speech.speech_to_text.openapi import describe

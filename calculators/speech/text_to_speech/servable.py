@@ -384,7 +384,7 @@ class T2sResourceInitializer(ModelInitializer[T2sOptions, T2sServable]):
 
     tag = RESOURCES_TAG
     family = "text_to_speech"
-    calculators = ("T2sCalculator", "TextToSpeechCalculator")
+    calculators = ("T2sCalculator", "TextToSpeechCalculator", "ConversationCalculator")
 
     def read(self, node: NodePlan, settings: ResourceSettings) -> T2sOptions:
         return read_t2s_options(node, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -38,6 +39,20 @@ class AudioFormat:
         if self.table is None:
             return np.frombuffer(data, "<i2").astype(np.int16, copy=False)
         return self.table[np.frombuffer(data, np.uint8)]
+
+    def encode(self, data: bytes) -> bytes:
+        """Return 16-bit samples, little-endian, in this format."""
+        if self.table is None:
+            return data
+        codes = np.argsort(self.table, kind="stable")
+        values = self.table[codes].astype(np.int32)
+        middles = (values[1:] + values[:-1]) // 2
+        places = np.searchsorted(middles, np.frombuffer(data, "<i2"))
+        return codes[places].astype(np.uint8).tobytes()
+
+    def described(self) -> Mapping[str, object]:
+        """Return the format's object."""
+        return {"type": self.type, "rate": self.rate} if self.table is None else {"type": self.type}
 
 
 def _mu_law() -> Pcm:

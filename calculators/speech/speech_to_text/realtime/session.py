@@ -61,6 +61,7 @@ class Item:
         sent: the text that its deltas have so far.
         heard: the text of the last recognition of its beginning.
         heard_samples: the samples of that beginning.
+        is_shown: its text is sent to the client.
     """
 
     id: str
@@ -68,6 +69,17 @@ class Item:
     sent: str = ""
     heard: str = ""
     heard_samples: int = 0
+    is_shown: bool = True
+
+
+class OnText(Protocol):
+    """Receives the text of an item, or the error with which it has none."""
+
+    def __call__(self, item: Item, text: str, error: RequestError | None) -> None: ...
+
+
+def _nobody(item: Item, text: str, error: RequestError | None) -> None:
+    """Drop the text: the client has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +92,16 @@ class _Work:
 class Transcriber:
     """Recognizes the items of one session in order, and parts of the one that is spoken."""
 
-    def __init__(self, recognizer: SpeechRecognizer, send: Send, most_waiting: int) -> None:
+    def __init__(
+        self,
+        recognizer: SpeechRecognizer,
+        send: Send,
+        most_waiting: int,
+        recognized: OnText = _nobody,
+    ) -> None:
         self._recognizer = recognizer
         self._send = send
+        self._recognized = recognized
         self._waiting: asyncio.Queue[_Work] = asyncio.Queue(most_waiting)
         self._recognitions: set[Recognition] = set()
         self._part: asyncio.Task[None] | None = None
@@ -93,12 +112,18 @@ class Transcriber:
         while True:
             work = await self._waiting.get()
             try:
-                await self._transcribe(work)
+                text = await self._transcribe(work)
             except (RequestError, UnavailableError) as error:
-                about = _failure_of(error)
-                await self._send(
-                    f"{_PREFIX}.failed", item_id=work.item.id, content_index=0, error=about
-                )
+                if not isinstance(error, RequestError):
+                    error = RequestError(error.message, code=error.code)
+                self._recognized(work.item, "", error)
+                if work.item.is_shown:
+                    about = failure_of(error)
+                    await self._send(
+                        f"{_PREFIX}.failed", item_id=work.item.id, content_index=0, error=about
+                    )
+            else:
+                self._recognized(work.item, text, None)
 
     async def add(self, item: Item, pcm: Pcm, rate: int, settings: SpeechSettings) -> None:
         """Recognize a whole item after the ones before it. Waits while there are too many."""
@@ -154,7 +179,8 @@ class Transcriber:
         item.heard = text
         await self._send_beyond(item, agreed)
 
-    async def _transcribe(self, work: _Work) -> None:
+    async def _transcribe(self, work: _Work) -> str:
+        """Return the text of an item, which the client gets if it is shown."""
         item = work.item
         recognition = self._recognizer.recognize(work.sound, work.settings)
         self._recognitions.add(recognition)
@@ -169,17 +195,22 @@ class Transcriber:
             raise
         finally:
             self._recognitions.discard(recognition)
-        await self._send(
-            f"{_PREFIX}.completed",
-            item_id=item.id,
-            content_index=0,
-            transcript=transcript.text.strip(),
-            usage={"type": "duration", "seconds": round(work.sound.seconds, 3)},
-        )
+        text = transcript.text.strip()
+        if item.is_shown:
+            await self._send(
+                f"{_PREFIX}.completed",
+                item_id=item.id,
+                content_index=0,
+                transcript=text,
+                usage={"type": "duration", "seconds": round(work.sound.seconds, 3)},
+            )
+        return text
 
     async def _send_beyond(self, item: Item, text: str) -> None:
         """Send what a text has beyond the deltas so far, if it begins with them."""
         text = text.lstrip()
+        if not item.is_shown:
+            return
         if len(text) <= len(item.sent) or not text.startswith(item.sent):
             return
         delta = text[len(item.sent) :]
@@ -206,7 +237,8 @@ def _sound(pcm: Pcm, rate: int) -> Sound:
     return Sound(pcm.astype(np.float32) / 32768.0, rate)
 
 
-def _failure_of(error: RequestError | UnavailableError) -> dict[str, Any]:
+def failure_of(error: RequestError | UnavailableError) -> Mapping[str, Any]:
+    """Return the error object of what failed without an event to blame."""
     is_clients = error.code in (Code.INVALID_ARGUMENT, Code.OUT_OF_RANGE)
     return {
         "type": "invalid_request_error" if is_clients else "server_error",
@@ -299,15 +331,21 @@ class RealtimeSession:
     """
 
     def __init__(
-        self, recognizer: SpeechRecognizer, messages: Messages, model: str, *, is_old: bool
+        self,
+        recognizer: SpeechRecognizer,
+        messages: Messages,
+        model: str,
+        *,
+        is_old: bool,
+        settings: SessionSettings | None = None,
     ) -> None:
         self._messages = messages
         self._model = model
         self._is_old = is_old
-        self._id = _new_id("sess")
-        self._settings = SessionSettings(model=model)
-        self._events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(MOST_EVENTS)
-        self._transcriber = Transcriber(recognizer, self._send, MOST_WAITING)
+        self._id = new_id("sess")
+        self._settings = SessionSettings(model=model) if settings is None else settings
+        self._events: asyncio.Queue[Any] = asyncio.Queue(MOST_EVENTS)
+        self._transcriber = Transcriber(recognizer, self._send, MOST_WAITING, self._recognized)
         self._previous_item: str | None = None
         self._speaking: Item | None = None
         self._bad_events = 0
@@ -320,8 +358,8 @@ class RealtimeSession:
         }
         self._begin_hearing()
 
-    async def events(self) -> AsyncGenerator[str, None]:
-        """Yield the server's events as JSON, until the client has closed.
+    async def events(self) -> AsyncGenerator[Any, None]:
+        """Yield the server's events as JSON, and what else was `_put`, until the client closes.
 
         Raises:
             RequestError: the client sent nothing for too long, or nothing that is understood.
@@ -333,9 +371,9 @@ class RealtimeSession:
         for task in work:
             task.add_done_callback(self._end)
         try:
-            await self._send_session("created")
+            await self._greet()
             while (event := await self._events.get()) is not None:
-                yield orjson.dumps(event).decode()
+                yield orjson.dumps(event).decode() if isinstance(event, dict) else event
             for task in work:
                 if task.done():
                     task.result()
@@ -346,7 +384,13 @@ class RealtimeSession:
             await asyncio.gather(*work, return_exceptions=True)
 
     async def _send(self, kind: str, /, **members: Any) -> None:
-        await self._events.put({"type": kind, "event_id": _new_id("event"), **members})
+        await self._put({"type": kind, "event_id": new_id("event"), **members})
+
+    async def _put(self, packet: object) -> None:
+        await self._events.put(packet)
+
+    async def _greet(self) -> None:
+        await self._send_session("created")
 
     async def _listen(self) -> None:
         while (message := await self._messages.receive()) is not None:
@@ -370,7 +414,7 @@ class RealtimeSession:
             await handler(event)
             self._bad_events = 0
         except RequestError as error:
-            await self._send("error", error=_error_object(error, event_id))
+            await self._send("error", error=error_object(error, event_id))
             self._bad_events += 1
             if self._bad_events == MOST_BAD:
                 text = f"{MOST_BAD} events in a row were refused"
@@ -490,12 +534,13 @@ class RealtimeSession:
         assert voice is not None
         padding = self._samples(voice.prefix_padding_ms)
         begin = max(self._place(change.frame) - padding, self._buffer.begin)
-        self._speaking = Item(_new_id("item"), begin)
+        self._speaking = Item(new_id("item"), begin)
         await self._send(
             "input_audio_buffer.speech_started",
             audio_start_ms=self._milliseconds(begin),
             item_id=self._speaking.id,
         )
+        await self._speech_began()
 
     async def _end_speech(self, end: int, noticed: int) -> None:
         item = self._speaking
@@ -509,6 +554,7 @@ class RealtimeSession:
         # A little silence after the last word helps the model to end the sentence.
         end = min(noticed, end + self._samples(10 * FRAME_MS))
         await self._commit(item, end)
+        await self._turn_ended()
 
     def _stop_speaking(self) -> None:
         if self._speaking is not None:
@@ -523,7 +569,7 @@ class RealtimeSession:
                 f"the buffer has {waits} ms of sound; a commit needs {LEAST_MS} ms",
                 reason="input_audio_buffer_commit_empty",
             )
-        await self._commit(self._speaking or Item(_new_id("item"), begin), self._buffer.end)
+        await self._commit(self._speaking or Item(new_id("item"), begin), self._buffer.end)
         if self._detector is not None:
             self._detector.end_speech()
 
@@ -531,6 +577,30 @@ class RealtimeSession:
         self._speaking = None
         sound = self._buffer.between(item.begin, end)
         self._buffer.drop_before(end)
+        item.is_shown = self._settings.transcribes
+        await self._add_spoken(item)
+        if self._needs_text:
+            await self._transcriber.add(item, sound, self._rate, self._settings.speech)
+        else:
+            self._transcriber.forget_part(item)
+
+    # What a conversation does otherwise -----------------------------------------------------------
+
+    @property
+    def _needs_text(self) -> bool:
+        return self._settings.transcribes
+
+    async def _speech_began(self) -> None:
+        """Do what the beginning of speech asks for."""
+
+    async def _turn_ended(self) -> None:
+        """Do what the end of speech asks for."""
+
+    def _recognized(self, item: Item, text: str, error: RequestError | None) -> None:
+        """Take the text of an item, or the error with which it has none."""
+
+    async def _add_spoken(self, item: Item) -> None:
+        """Say that an item of speech is there."""
         previous, self._previous_item = self._previous_item, item.id
         await self._send("input_audio_buffer.committed", item_id=item.id, previous_item_id=previous)
         about = {
@@ -546,10 +616,6 @@ class RealtimeSession:
         else:
             await self._send("conversation.item.added", item=about, previous_item_id=previous)
             await self._send("conversation.item.done", item=about, previous_item_id=previous)
-        if self._settings.transcribes:
-            await self._transcriber.add(item, sound, self._rate, self._settings.speech)
-        else:
-            self._transcriber.forget_part(item)
 
     async def _clear(self, event: Mapping[str, Any]) -> None:
         self._stop_speaking()
@@ -560,7 +626,8 @@ class RealtimeSession:
         await self._send("input_audio_buffer.cleared")
 
 
-def _new_id(kind: str) -> str:
+def new_id(kind: str) -> str:
+    """Return a random id, ``kind`` in front."""
     return f"{kind}_{secrets.token_hex(12)}"
 
 
@@ -602,7 +669,8 @@ async def _decoded(audio: str) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _error_object(error: RequestError, event_id: str | None) -> dict[str, Any]:
+def error_object(error: RequestError, event_id: str | None) -> Mapping[str, Any]:
+    """Return the error object of an event of the client's that is refused."""
     return {
         "type": "invalid_request_error",
         "code": error.reason or "invalid_value",

@@ -54,12 +54,22 @@ def updated(settings: SessionSettings, session: Mapping[str, Any]) -> SessionSet
         raise fields.invalid(
             "session.type", "only transcription is served: this model does not speak"
         )
-    settings = _with_include(settings, session)
     audio = fields.json_object(session, "audio", "session.audio") or {}
     given = fields.json_object(audio, "input", "session.audio.input") or {}
-    at = "session.audio.input"
+    return with_input(settings, session, given, "session.audio.input")
+
+
+def with_input(
+    settings: SessionSettings, session: Mapping[str, Any], given: Mapping[str, Any], at: str
+) -> SessionSettings:
+    """Return settings changed by the sound's object of a session, ``given``, which is at ``at``.
+
+    Raises:
+        RequestError: a member is wrong; ``param`` is its path.
+    """
+    settings = _with_include(settings, session)
     if given.get("format") is not None:
-        settings = replace(settings, format=_format(given, at))
+        settings = replace(settings, format=read_format(given, at))
     return _with_rest(
         settings,
         given,
@@ -94,15 +104,18 @@ def described(settings: SessionSettings) -> dict[str, object]:
     return {
         "type": "transcription",
         "object": "realtime.transcription_session",
-        "audio": {
-            "input": {
-                "format": _format_object(settings.format),
-                "transcription": _transcription_object(settings),
-                "noise_reduction": _noise_object(settings),
-                "turn_detection": _voice_object(settings.voice),
-            }
-        },
+        "audio": {"input": described_input(settings)},
         "include": list(settings.include) or None,
+    }
+
+
+def described_input(settings: SessionSettings) -> dict[str, object]:
+    """Return the object of the sound that the client appends."""
+    return {
+        "format": settings.format.described(),
+        "transcription": _transcription_object(settings),
+        "noise_reduction": _noise_object(settings),
+        "turn_detection": _voice_object(settings.voice),
     }
 
 
@@ -209,7 +222,12 @@ def _voice(given: Mapping[str, Any], path: str) -> VoiceSettings | None:
     return replace(settings, **values)
 
 
-def _format(given: Mapping[str, Any], at: str) -> AudioFormat:
+def read_format(given: Mapping[str, Any], at: str) -> AudioFormat:
+    """Return the format that the member ``format`` of an object names.
+
+    Raises:
+        RequestError: there is no such format.
+    """
     path = f"{at}.format"
     asked = fields.json_object(given, "format", path) or {}
     name = fields.string(asked, "type", f"{path}.type")
@@ -225,10 +243,6 @@ def _format(given: Mapping[str, Any], at: str) -> AudioFormat:
 
 def _by(name: str, attribute: str) -> AudioFormat:
     return next(each for each in FORMATS if getattr(each, attribute) == name)
-
-
-def _format_object(form: AudioFormat) -> dict[str, Any]:
-    return {"type": form.type, "rate": form.rate} if form is PCM else {"type": form.type}
 
 
 def _transcription_object(settings: SessionSettings) -> dict[str, Any] | None:
