@@ -420,7 +420,7 @@ async def _read(lane: QuestionLane[ReaderReady], file: PdfFile) -> str:
     if isinstance(answer, pdf_messages.PdfRefused):
         raise fields.invalid(file.path, f"the {_noun(file)} {answer.reason}")
     assert isinstance(answer, pdf_messages.PdfText)
-    return answer.text
+    return answer.pages[0] if file.is_html else pdf_messages.PagedText.of(answer.pages)
 
 
 def _noun(file: PdfFile) -> str:

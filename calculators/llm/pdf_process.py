@@ -40,8 +40,8 @@ class PdfError(ValueError):
     """The file cannot be read; the text completes "the PDF ..."."""
 
 
-def pdf_text(content: str) -> str:
-    """Return the text of a PDF file that is written in Base64, page after page.
+def pdf_pages(content: str) -> list[str]:
+    """Return the text of each page of a PDF file that is written in Base64.
 
     Raises:
         PdfError: it is not a PDF, broken, encrypted or too large, or has no text.
@@ -60,7 +60,7 @@ def pdf_text(content: str) -> str:
     # It reports what it mends, with parts of the file.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
-        return _text(pypdf.PdfReader(BytesIO(data)))
+        return _pages(pypdf.PdfReader(BytesIO(data)))
     except (PdfError, MemoryError):
         raise
     except DependencyError:
@@ -142,7 +142,7 @@ def html_text(content: str) -> str:
     return text
 
 
-def _text(reader: PdfReader) -> str:
+def _pages(reader: PdfReader) -> list[str]:
     # Files that only forbid printing or copying are encrypted with an empty password.
     if reader.is_encrypted and not reader.decrypt(""):
         raise PdfError("is encrypted: send it without a password")
@@ -156,12 +156,11 @@ def _text(reader: PdfReader) -> str:
         left -= len(text)
         if left < 0:
             raise PdfError(f"has more than the maximum of {MAX_CHARACTERS} characters")
-        pages.append(text)
-    whole = "\n\n".join(page for page in pages if page)
-    if not whole:
+        # A font's table may give half of a surrogate pair, which UTF-8 does not have.
+        pages.append(text.encode("utf-8", "replace").decode("utf-8"))
+    if not any(pages):
         raise PdfError("has no text: its pages are pictures; send them as images")
-    # A font's table may give half of a surrogate pair, which UTF-8 does not have.
-    return whole.encode("utf-8", "replace").decode("utf-8")
+    return pages
 
 
 def load(
@@ -175,9 +174,10 @@ def load(
 
 
 def _answer(question: ReadPdf | ReadHtml) -> PdfText | PdfRefused:
-    read = html_text if isinstance(question, ReadHtml) else pdf_text
     try:
-        return PdfText(read(question.content))
+        if isinstance(question, ReadHtml):
+            return PdfText([html_text(question.content)])
+        return PdfText(pdf_pages(question.content))
     except PdfError as error:
         return PdfRefused(str(error))
 

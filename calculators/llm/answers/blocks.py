@@ -40,17 +40,19 @@ class OutputBlock:
     Attributes:
         index: the number of the block, from 0.
         name: of the called tool; "" for other kinds, as is ``call_id``.
+        citations: what a text cites, as JSON of its API.
         server: the label of the server that has the tool, or that the tools are of.
         ran: the result of a call that this server ran; None while it runs, and for other kinds.
     """
 
-    __slots__ = ("_pieces", "call_id", "index", "kind", "name", "ran", "server")
+    __slots__ = ("_pieces", "call_id", "citations", "index", "kind", "name", "ran", "server")
 
     def __init__(self, kind: BlockKind, index: int, name: str = "", call_id: str = "") -> None:
         self.kind = kind
         self.index = index
         self.name = name
         self.call_id = call_id
+        self.citations: list[str] = []
         self.server = ""
         self.ran: ToolRan | None = None
         self._pieces: list[str] = []
@@ -149,6 +151,15 @@ class Blocks:
         block.add(called.arguments)
         return steps, block
 
+    def cite(self, text: str, citations: Sequence[str]) -> Sequence[Step]:
+        """Add a block of text with citations, as JSON of the API."""
+        text = "".join([*self._blank, text]) if self._blank_kind is BlockKind.CONTENT else text
+        steps = self._begin(BlockKind.CONTENT)
+        block = steps[-1].block
+        block.add(text)
+        block.citations += citations
+        return [*steps, BlockDelta(block, text), *self._close()]
+
     def refuse(self, text: str) -> Sequence[Step]:
         """Open a block with a refusal."""
         steps = [*self._begin(BlockKind.REFUSAL)]
@@ -159,6 +170,9 @@ class Blocks:
 
     def finish(self, *, is_cut: bool = False) -> Sequence[Step]:
         """Close the open block. ``is_cut``: the answer ended before the model was done."""
+        return self._close(is_cut=is_cut)
+
+    def _close(self, *, is_cut: bool = False) -> Sequence[Step]:
         block, self.open = self.open, None
         return () if block is None else (BlockClosed(block, is_cut),)
 
@@ -179,7 +193,7 @@ class Blocks:
         return [*steps, BlockDelta(block, text)]
 
     def _begin(self, kind: BlockKind, name: str = "", call_id: str = "") -> Sequence[Step]:
-        steps: list[Step] = [*self.finish()]
+        steps: list[Step] = [*self._close()]
         self.open = OutputBlock(kind, self.count, name, call_id)
         self.count += 1
         self._blank = []
@@ -187,19 +201,26 @@ class Blocks:
         return steps
 
 
-def blocks_of(choice: AnswerChoice) -> list[OutputBlock]:
-    """Return the blocks of a whole answer."""
-    blocks = Blocks()
+def blocks_of(choice: AnswerChoice, blocks: Blocks | None = None) -> list[OutputBlock]:
+    """Return the blocks of a whole answer; ``blocks`` makes them, without any yet."""
+    blocks = blocks or Blocks()
     found: list[OutputBlock] = []
+
+    def take(steps: Sequence[Step], *more: OutputBlock) -> None:
+        found.extend(step.block for step in steps if isinstance(step, BlockOpened))
+        found.extend(more)
+
     for event in choice.events:
         if isinstance(event, ToolCalled):
-            found.append(blocks.call_server(event)[1])
+            take(*blocks.call_server(event))
         elif isinstance(event, ToolRan):
+            steps, result = blocks.beside(BlockKind.SERVER_RESULT)
             for block in found:
                 if block.kind is BlockKind.SERVER_CALL and block.call_id == event.call_id:
                     block.ran = event
-            found.append(blocks.beside(BlockKind.SERVER_RESULT)[1])
-            found[-1].ran = event
+            result.ran = event
+            take(steps, result)
         else:
-            found += [step.block for step in blocks.add(event) if isinstance(step, BlockOpened)]
+            take(blocks.add(event))
+    take(blocks.finish())
     return found

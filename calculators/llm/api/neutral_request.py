@@ -22,7 +22,7 @@ from calculators.language.generation_request import (
     check_sampling_by,
     frozen,
 )
-from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS
+from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS, MessagesRequest
 from calculators.llm.api.cohere.chat_request import CohereChatRequest
 from calculators.llm.api.google.generate_content_request import GenerateContentRequest
 from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
@@ -213,6 +213,8 @@ def neutral_request(
             }
     if isinstance(checked, CohereChatRequest):
         written["sources"] = checked.documents
+    if isinstance(checked, MessagesRequest):
+        written["sources"] = checked.passages
     if isinstance(checked, GenerateContentRequest):
         written["echo"] = {"array": checked.is_array}
     if isinstance(checked, ResponsesRequest):

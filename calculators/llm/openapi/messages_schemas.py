@@ -38,6 +38,12 @@ _SHOWN_BLOCKS: Final = ("text", "image", "document", "search_result")
 _LEFT_OUT: Final = "A block that this server does not know: left out with a warning."
 
 
+#: Of documents and search results.
+_CITES: Final = nullable(
+    record({"enabled": nullable(flag("The answer cites passages by the numbers that it gives."))})
+)
+
+
 def _message(role: str, *blocks: str) -> Schema:
     block = one_of(*map(ref, blocks)) if len(blocks) > 1 else ref(blocks[0])
     return record(
@@ -69,6 +75,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                 "source": ref("DocumentSource"),
                 "title": {"type": ["string", "null"]},
                 "context": {"type": ["string", "null"]},
+                "citations": _CITES,
             },
             "A document of text or a PDF.",
             required=("type", "source"),
@@ -79,6 +86,7 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
                 "source": string(),
                 "title": {"type": ["string", "null"]},
                 "content": array(_ANY_TEXT),
+                "citations": _CITES,
             },
             required=("type", "source", "content"),
         ),
@@ -246,11 +254,33 @@ _DETAILS: Final[Members] = {
     ),
 }
 
+
+def _citation(kind: str, unit: str) -> Schema:
+    return record(
+        {
+            "type": const(kind),
+            "cited_text": string("The passage, as the document has it."),
+            "document_index": integer(minimum=0),
+            "document_title": nullable(string()),
+            "file_id": const(None),
+            f"start_{unit}": integer(minimum=0),
+            f"end_{unit}": integer("Not a part.", minimum=0),
+        },
+        required=("type", "cited_text", "document_index", f"start_{unit}", f"end_{unit}"),
+    )
+
+
 MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
+    "CitingBlock": record(
+        {"type": const("text"), "text": string(), "citations": array(ref("Citation"))},
+        "A sentence with what it cites.",
+        required=("type", "text", "citations"),
+    ),
     "ThinkingBlock": tagged("thinking", {"thinking": string(), "signature": string()}),
     "AnswerBlock": one_of(
         ref("ThinkingBlock"),
         _TEXT,
+        ref("CitingBlock"),
         ref("ToolUseBlock"),
         ref("ServerToolUseBlock"),
         ref("ServerToolResultBlock"),
@@ -261,6 +291,25 @@ MESSAGES_ANSWER_SCHEMAS: Final[dict[str, Schema]] = {
         SignatureDelta=tagged("signature_delta", {"signature": string()}),
         TextDelta=tagged("text_delta", {"text": string()}),
         InputDelta=tagged("input_json_delta", {"partial_json": string()}),
+        CitationsDelta=tagged("citations_delta", {"citation": ref("Citation")}),
+    ),
+    **union(
+        "Citation",
+        CharCitation=_citation("char_location", "char_index"),
+        PageCitation=_citation("page_location", "page_number"),
+        BlockCitation=_citation("content_block_location", "block_index"),
+        ResultCitation=record(
+            {
+                "type": const("search_result_location"),
+                "cited_text": string(),
+                "source": string(),
+                "title": nullable(string()),
+                "search_result_index": integer(minimum=0),
+                "start_block_index": integer(minimum=0),
+                "end_block_index": integer("Not a part.", minimum=0),
+            },
+            required=("type", "cited_text", "source", "search_result_index"),
+        ),
     ),
     "MessageUsage": record(
         {

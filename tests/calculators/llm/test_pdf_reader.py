@@ -16,7 +16,7 @@ pytest.importorskip("pypdf")
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm import pdf_files, pdf_messages
 from calculators.llm.pdf_files import PdfFile, read_pdfs
-from calculators.llm.pdf_process import MAX_PAGES, PdfError, html_text, pdf_text
+from calculators.llm.pdf_process import MAX_PAGES, PdfError, html_text, pdf_pages
 from tests.calculators.llm.made_pdfs import bomb, encrypted, pdf, pdf_of
 
 
@@ -67,24 +67,24 @@ def test_a_file_that_unpacks_to_much_more_is_refused() -> None:
 )
 def test_files_that_cannot_be_read_say_why(data: bytes, why: str) -> None:
     with pytest.raises(PdfError, match=why):
-        pdf_text(written(data))
+        pdf_pages(written(data))
 
 
 @pytest.mark.parametrize("algorithm", ["RC4-128", "AES-128", "AES-256"])
 def test_files_that_anyone_may_read_are_read(algorithm: str) -> None:
-    assert pdf_text(written(encrypted("", algorithm))) == "Secret"
+    assert pdf_pages(written(encrypted("", algorithm))) == ["Secret"]
 
 
 def test_pages_have_a_limit_of_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calculators.llm.pdf_process.MAX_CHARACTERS", 8)
-    assert pdf_text(written(pdf("four", "four"))) == "four\n\nfour"
+    assert pdf_pages(written(pdf("four", "four"))) == ["four", "four"]
     with pytest.raises(PdfError, match="more than the maximum of 8 characters"):
-        pdf_text(written(pdf("four", "five!")))
+        pdf_pages(written(pdf("four", "five!")))
 
 
 def test_what_is_no_base64_is_refused() -> None:
     with pytest.raises(PdfError, match="not written in Base64"):
-        pdf_text("JVBERi0*")
+        pdf_pages("JVBERi0*")
 
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.language.generation_request import StructuredOutput, TemplateArguments
+from calculators.llm.api.anthropic.citations import ASKED, Passage, Passages, asks_for_citations
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.checked_request import GENERATING, read_body, read_generation
 from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
@@ -62,13 +63,13 @@ from calculators.llm.requests.tools import MAX_SERVERS, read_mcp_servers
 
 
 def read_messages(
-    body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck
+    body: Mapping[str, Any], limits: RequestLimits, media: MediaCheck, passages: Passages
 ) -> list[dict[str, Any]]:
     """Return the conversation. A user's turn with results of tools becomes several messages.
 
     The last message may be the assistant's: its text is the beginning of the answer.
 
-    ``media`` gathers the images.
+    ``media`` gathers the images, ``passages`` what the answer may cite.
 
     Raises:
         RequestError: ``param`` is the place, such as ``messages[2].content[0].text``.
@@ -84,7 +85,7 @@ def read_messages(
         raise fields.invalid(
             "messages", f"{len(value)} messages are more than the maximum {limits.max_messages}"
         )
-    conversation = _MessagesInput(media)
+    conversation = _MessagesInput(media, passages)
     if body.get("system") is not None:
         conversation.add_text("system", body["system"], "system")
     for place, message in enumerate(value):
@@ -92,11 +93,14 @@ def read_messages(
     if not conversation.messages:
         raise fields.invalid("messages", "nothing is said in any of them")
     check_anything_is_left(conversation.messages, conversation.left_out)
+    if passages.found:
+        conversation.ask_for_marks()
     return conversation.messages
 
 
 class _MessagesInput:
-    def __init__(self, media: MediaCheck) -> None:
+    def __init__(self, media: MediaCheck, passages: Passages) -> None:
+        self._passages = passages
         self.messages: list[dict[str, Any]] = []
         #: The paths of blocks of unknown types.
         self.left_out: list[str] = []
@@ -133,6 +137,14 @@ class _MessagesInput:
             content = joined_parts(self._texts(blocks))
         if content:
             self.messages.append({"role": role, "content": content})
+
+    def ask_for_marks(self) -> None:
+        """Ask the model, in the system's message, for the numbers of passages."""
+        first = self.messages[0]
+        if first["role"] == "system" and isinstance(first["content"], str):
+            self.messages[0] = {**first, "content": f"{first['content']}\n\n{ASKED}"}
+        else:
+            self.messages.insert(0, {"role": "system", "content": ASKED})
 
     def _add_user(self, content: object, path: str) -> None:
         if isinstance(content, str):
@@ -225,43 +237,52 @@ class _MessagesInput:
     def _document(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
         name = fields.string(block, "title", f"{path}.title") or ""
         about = fields.string(block, "context", f"{path}.context")
+        is_cited = asks_for_citations(block, path)
         path = f"{path}.source"
         source = fields.json_object(block, "source", path)
         if source is None:
             raise fields.missing(path)
         check_object(source, path, _SOURCE)
-        before = [text_part(f"{about}\n")] if about else []
+        others: list[dict[str, Any]] = []
         match required_string(source, "type", path):
             case "text":
-                return [
-                    *before,
-                    text_part(document_text(required_string(source, "data", path), name)),
-                ]
+                text = required_string(source, "data", path)
             case "base64":
                 kind = required_string(source, "media_type", path)
-                data = required_string(source, "data", path)
-                text = decoded_text(data, kind, f"{path}.data")
-                return [*before, text_part(document_text(text, name))]
+                text = decoded_text(required_string(source, "data", path), kind, f"{path}.data")
             case "content":
-                content = source.get("content")
-                if isinstance(content, str):
-                    return [*before, text_part(document_text(content, name))]
-                inner = [
-                    part
-                    for each in _blocks(content, f"{path}.content")
-                    for part in self._parts(*each, "text")
-                ]
-                texts = [part["text"] for part in inner if part["type"] == "text"]
-                others = [part for part in inner if part["type"] != "text"]
-                return [*before, text_part(document_text("".join(texts), name)), *others]
+                texts, others = self._inner_texts(source.get("content"), f"{path}.content")
+                if is_cited:
+                    text = self._passages.numbered_blocks(texts, name, path)
+                else:
+                    text = "".join(texts)
+                is_cited = False
             case kind:
                 raise _unknown(kind, path, "text", "base64", "content")
+        if is_cited:
+            text = self._passages.numbered(text, name, path)
+        self._passages.documents += 1
+        before = [text_part(f"{about}\n")] if about else []
+        return [*before, text_part(document_text(text, name)), *others]
+
+    def _inner_texts(self, content: object, path: str) -> tuple[list[str], list[dict[str, Any]]]:
+        """Return the texts of a document of blocks, and its other parts."""
+        if isinstance(content, str):
+            return [content], []
+        parts = [part for each in _blocks(content, path) for part in self._parts(*each, "text")]
+        texts = [part["text"] for part in parts if part["type"] == "text"]
+        return texts, [part for part in parts if part["type"] != "text"]
 
     def _search_result(self, block: dict[str, Any], path: str) -> list[dict[str, Any]]:
         source = required_string(block, "source", path)
         title = fields.string(block, "title", f"{path}.title") or source
-        parts = self._texts(_blocks(block.get("content"), f"{path}.content"))
-        text = "".join(part["text"] for part in parts)
+        is_cited = asks_for_citations(block, path)
+        path = f"{path}.content"
+        texts = [part["text"] for part in self._texts(_blocks(block.get("content"), path))]
+        text = "".join(texts)
+        if is_cited:
+            text = self._passages.numbered_blocks(texts, title, path, source)
+        self._passages.results += 1
         return [text_part(document_text(f"Source: {source}\n{text}", title))]
 
     def _texts(self, blocks: list[tuple[dict[str, Any], str, str]]) -> list[dict[str, Any]]:
@@ -459,7 +480,9 @@ COUNT_TOKENS_MEMBERS: Final[Members] = table(
 
 
 class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
-    """A checked messages request."""
+    """A checked messages request; ``passages``: what the answer may cite."""
+
+    passages: tuple[Passage, ...] = ()
 
 
 def parse_messages_request(
@@ -481,8 +504,10 @@ def parse_messages_request(
     servers = read_mcp_servers(body)
     tools, is_parallel = read_messages_tools(body, limits, has_servers=bool(servers))
     thinking = body.get("thinking", {})
-    media = MediaCheck(limits)
-    messages = read_messages(body, limits, media)
+    media, passages = MediaCheck(limits), Passages()
+    messages = read_messages(body, limits, media, passages)
+    if passages.found and structured is not None:
+        raise fields.combined(structured.param, "citations of documents")
     return MessagesRequest(
         **structs.asdict(structs.replace(generation, structured=structured)),
         tools=tools,
@@ -492,6 +517,7 @@ def parse_messages_request(
         images=tuple(media.images),
         template=_read_template(body, thinking, messages),
         shows_thinking=thinking.get("display") != "omitted",
+        passages=tuple(passages.found),
     )
 
 
@@ -503,7 +529,7 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     """
     body = read_body(value, COUNT_TOKENS_MEMBERS)
     media = MediaCheck(limits)
-    messages = read_messages(body, limits, media)
+    messages = read_messages(body, limits, media, Passages())
     return CountTokensRequest(
         model=read_model(body),
         # Servers are not asked for their tools here.

@@ -36,6 +36,7 @@ from calculators.llm.answers.response import (
     quote,
     verbose_json,
 )
+from calculators.llm.api.anthropic.citations import CitedBlocks, Passage
 
 _STOP_REASONS: Final = {
     FinishReason.STOP: "end_turn",
@@ -57,6 +58,7 @@ class Thinking(Protocol):
 
     Attributes:
         shows_thinking: the answer shows the reasoning.
+        passages: what the answer may cite; () where nothing asks for citations.
     """
 
     @property
@@ -64,6 +66,9 @@ class Thinking(Protocol):
 
     @property
     def shows_thinking(self) -> bool: ...
+
+    @property
+    def passages(self) -> Sequence[Passage]: ...
 
 
 class MessagesAnswerWriter:
@@ -100,14 +105,14 @@ class MessagesAnswerWriter:
         self._shows_thinking = request.shows_thinking
         self.verbose = verbose
         self._refused: Refused | None = None
-        self._blocks = Blocks()
+        self._blocks = CitedBlocks(request.passages) if request.passages else Blocks()
         self._ending = _ending(None, None)
 
     def whole(self, choices: Sequence[AnswerChoice], usage: Usage) -> str:
         choice = choices[0]
         blocks = [
             _whole_block(block)
-            for block in blocks_of(choice)
+            for block in blocks_of(choice, self._blocks)
             if self._shows_thinking or block.kind is not BlockKind.REASONING
         ]
         ending = _ending(choice.finish_reason, choice.stop_string, choice.refusal)
@@ -174,6 +179,11 @@ def _written(step: Step) -> str:
             return _event("content_block_start", f'"index":{block.index},"content_block":{started}')
         case BlockClosed(block):
             stop = _event("content_block_stop", f'"index":{block.index}')
+            for citation in reversed(block.citations):
+                delta = f'{{"type":"citations_delta","citation":{citation}}}'
+                stop = (
+                    _event("content_block_delta", f'"index":{block.index},"delta":{delta}') + stop
+                )
             if block.kind is not BlockKind.REASONING:
                 return stop
             delta = f'{{"type":"signature_delta","signature":"{_signature(block.text)}"}}'
@@ -205,7 +215,11 @@ def _block(block: OutputBlock, text: str, call_input: str) -> str:
             signed = _signature(text)
             return f'{{"type":"thinking","thinking":{quote(text)},"signature":"{signed}"}}'
         case BlockKind.CONTENT | BlockKind.REFUSAL:
-            return f'{{"type":"text","text":{quote(text)}}}'
+            if not block.citations:
+                return f'{{"type":"text","text":{quote(text)}}}'
+            # A stream begins with none, and adds one after the other.
+            cited = ",".join(block.citations) if text else ""
+            return f'{{"type":"text","text":{quote(text)},"citations":[{cited}]}}'
         case BlockKind.CALL:
             return (
                 f'{{"type":"tool_use","id":{quote(block.call_id)},"name":{quote(block.name)}'
@@ -257,10 +271,12 @@ def _usage(usage: Usage) -> str:
 class _AskedMessage(NamedTuple):
     model: str
     shows_thinking: bool
+    passages: Sequence[Passage]
 
 
 def messages_writer(begun: Begun) -> MessagesAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
-    asked = _AskedMessage(answering_model(begun), request.shows_thinking)
+    passages = [each for each in request.sources if isinstance(each, Passage)]
+    asked = _AskedMessage(answering_model(begun), request.shows_thinking, passages)
     return MessagesAnswerWriter(asked, message_id=request.id)
