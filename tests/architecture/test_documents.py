@@ -36,6 +36,7 @@ from calculators.language.retrieval import passages as indexed_documents
 from calculators.language.retrieval import retrieval_calculator as retrieval
 from calculators.language.server_tools import messages as tool_messages
 from calculators.llm import pdf_files, pdf_messages, pdf_process
+from calculators.llm.api.anthropic import citations
 from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
 from calculators.llm.engine.engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
@@ -305,6 +306,7 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{pdf_process.MAX_CHARACTERS:,}; "
         f"{pdf_files.CPU_SECONDS:g} s, {pdf_files.MEMORY >> 30} GiB; "
         f"{pdf_files.MOST_AT_A_TIME}, {pdf_files.MOST_WAITING}",
+        f"{citations.MOST_PASSAGES:,}, {citations.MOST_CHARACTERS:,}",
         f"{template.output_characters >> 20} Mi, {template.loop_ticks:,}; "
         f"{LONGEST_TEMPLATE >> 10} Ki characters, {template.compile_seconds:g} s",
         f"{client.SECONDS:g} s, {client.LONG_SECONDS:g} s, {client.FOR_TEMPLATE:.0%}; "

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -27,6 +28,30 @@ _log: Final = logging.getLogger(__name__)
 #: Series that are written in one iteration of the event loop.
 _AT_ONCE: Final = 200
 OPENMETRICS: Final = "application/openmetrics-text"
+
+
+#: vLLM's names of families, under which its dashboards find them too. The label of the model is
+#: ``model_name`` there; ``engine`` is the node.
+VLLM_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "graphrt_llm_requests_running": ("vllm:num_requests_running",),
+    "graphrt_llm_requests_waiting": ("vllm:num_requests_waiting",),
+    "graphrt_llm_kv_cache_usage_ratio": ("vllm:kv_cache_usage_perc",),
+    "graphrt_llm_prompt_tokens_total": (
+        "vllm:prompt_tokens_total",
+        "vllm:prefix_cache_queries_total",
+    ),
+    "graphrt_llm_shared_prompt_tokens_total": ("vllm:prefix_cache_hits_total",),
+    "graphrt_llm_generated_tokens_total": ("vllm:generation_tokens_total",),
+    "graphrt_llm_time_to_first_token_seconds": ("vllm:time_to_first_token_seconds",),
+    "graphrt_llm_time_per_output_token_seconds": (
+        "vllm:request_time_per_output_token_seconds",
+        "vllm:inter_token_latency_seconds",
+    ),
+    "graphrt_llm_request_seconds": ("vllm:e2e_request_latency_seconds",),
+    "graphrt_llm_choices_total": ("vllm:request_success_total",),
+}
+_VLLM_LABELS: Final = {"graph": "model_name", "node": "engine", "finish_reason": "finished_reason"}
+_LABEL: Final = re.compile(rf'([{{,])({"|".join(_VLLM_LABELS)})="')
 
 
 class MetricsText(NamedTuple):
@@ -85,8 +110,15 @@ class Exposition:
         yield from self._before()
         for family in self._families:
             if family.is_shown:
-                _write_head(family, writing.lines, writing.is_openmetrics)
-                yield from self._write_series(family, writing.lines)
+                lines = writing.lines
+                _write_head(family, lines, writing.is_openmetrics)
+                begin = len(lines)
+                yield from self._write_series(family, lines)
+                if (names := VLLM_NAMES.get(family.name)) is not None:
+                    series = _LABEL.sub(_vllm_label, "".join(lines[begin:]))
+                    for name in names:
+                        _write_head(family, lines, writing.is_openmetrics, name)
+                        lines.append(re.sub(f"^{family.name}", name, series, flags=re.MULTILINE))
 
     def _write_series(self, family: AnyFamily, lines: list[str]) -> Iterator[None]:
         for series in family:
@@ -100,8 +132,13 @@ class Exposition:
                     _log.exception("the metric %r cannot be read", family.name)
 
 
-def _write_head(family: AnyFamily, lines: list[str], is_openmetrics: bool) -> None:
-    name, kind = family.name, family.kind.value
+def _vllm_label(match: re.Match[str]) -> str:
+    return f'{match[1]}{_VLLM_LABELS[match[2]]}="'
+
+
+def _write_head(family: AnyFamily, lines: list[str], is_openmetrics: bool, name: str = "") -> None:
+    """Write name, kind and help of a family; ``name``: another one than its own."""
+    name, kind = name or family.name, family.kind.value
     if is_openmetrics and family.kind is MetricKind.COUNTER:
         if family.is_bare:
             kind = "unknown"  # in OpenMetrics a counter's lines must end in _total
@@ -137,6 +174,7 @@ _LARGEST: Final = frozenset(
         "python_info",
     }
 )
+_LARGEST_OF_VLLM: Final = frozenset(name for each in _LARGEST for name in VLLM_NAMES.get(each, ()))
 #: Metrics that are 1 only if they are 1 in each process.
 _SMALLEST: Final = frozenset({"graphrt_llm_engine_up", "graphrt_model_ready"})
 _SUMMED_KINDS: Final = ("counter", "histogram", "summary")
@@ -159,7 +197,7 @@ class _ExposedFamily:
         old = self.values.get(head)
         if old is None:
             self.values[head] = value
-        elif self.name in _LARGEST:
+        elif self.name in _LARGEST or self.name in _LARGEST_OF_VLLM:
             self.values[head] = max(old, value)
         elif self.name in _SMALLEST:
             self.values[head] = min(old, value)

@@ -44,7 +44,7 @@ node { name: "pass" calculator: "PassThroughCalculator" input_stream: "x" output
 #: By the name of the line, then by the sorted labels.
 Values = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
-_LINE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+_LINE = re.compile(r"(?P<name>[\w:]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 

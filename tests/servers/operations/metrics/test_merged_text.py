@@ -85,3 +85,33 @@ def test_openmetrics_is_as_one_process_writes_it() -> None:
         line for line in wanted if line.startswith("# ")
     ][:4]
     assert lines[-1] == wanted[-1] == "# EOF"
+
+
+def test_families_stand_under_vllms_names_too() -> None:
+    families = Families()
+    labels = {"graph": 'a ,graph="x"', "node": "llm", "finish_reason": "stop"}
+    families.counter("graphrt_llm_choices_total", "Choices.").of(labels).add(3)
+    node = {"graph": "graphrt_llm_request_seconds", "node": "llm"}
+    families.gauge("graphrt_llm_kv_cache_usage_ratio", "Part.").of(node).set(0.5)
+    families.histogram("graphrt_llm_request_seconds", "Time.", (1.0,)).of(node).observe(0.5)
+    text = Exposition(families).text().body.decode()
+    merged = MergedText()
+    merged.add(text)
+    merged.add(text)
+    (success,) = (
+        sample
+        for family in text_string_to_metric_families(merged.plain())
+        for sample in family.samples
+        if sample.name == "vllm:request_success_total"
+    )
+    assert success.labels == {
+        "model_name": 'a ,graph="x"',
+        "engine": "llm",
+        "finished_reason": "stop",
+    }
+    found = values(merged.plain())
+    assert found["vllm:request_success_total"] == found["graphrt_llm_choices_total"] == 6
+    assert found["vllm:kv_cache_usage_perc"] == 0.5
+    assert found["vllm:e2e_request_latency_seconds_bucket1.0"] == 2
+    openmetrics = Exposition(families).text("application/openmetrics-text").body.decode()
+    assert "# TYPE vllm:request_success counter" in openmetrics
