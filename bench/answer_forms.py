@@ -1,10 +1,15 @@
-"""What the forms of answers cost: parsing an answer, and making and compiling a grammar.
+"""What the forms of answers cost: parsing an answer, making and compiling a grammar, and the APIs.
 
     python -m bench.answer_forms parsers [--write FILE]
+    python -m bench.answer_forms apis [--write FILE]
     python -m bench.answer_forms grammars [--write FILE]
 
 ``parsers``: CPU time per streamed token of the answers of every family. A token is a chunk of four
 characters, and every chunk is fed alone, as in a stream.
+
+``apis``: processor time of reading a short request of each API, of the beginning and the end of
+its stream, and of one token, as a piece of text with its id; the least of several rounds, in which
+the APIs take turns.
 
 ``grammars`` compiles the tools of ten agents, each as a forced tool and all together, and some
 schemas, with the example model's vocabulary and with that of Qwen (151,851 tokens), which pip
@@ -19,6 +24,7 @@ import gc
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import median
 from time import process_time
 from typing import Any, Final
@@ -39,6 +45,15 @@ from bench.machine import (
     run_command,
     say,
 )
+from calculators.kit.requests.http_payload import NoClient
+from calculators.language.delta import Begun, Ended, Finished, FinishReason, Gained, Usage
+from calculators.language.events import Content
+from calculators.language.generation_request import GenerationRequest
+from calculators.llm.answers.answer_writer import DeltaWriter
+from calculators.llm.api.neutral_request import neutral_request
+from calculators.llm.api.whole_answer import answer_writer
+from calculators.llm.endpoint import Generating
+from calculators.llm.endpoints import endpoint_of
 from calculators.llm.engine.constrained_decoding import CompileProbe, DetokenizerFiles
 from calculators.llm.grammars import formats
 from calculators.llm.grammars.form_grammar import form_grammar
@@ -48,6 +63,12 @@ from calculators.llm.grammars.notation import written_calls
 from calculators.llm.parsers.families import FAMILIES, CallSyntax
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
+from calculators.llm.requests.model_defaults import ModelDefaults
+from calculators.llm.requests.request_limits import RequestLimits
+
+_LIMITS: Final = RequestLimits(max_model_length=4096)
+_DEFAULTS: Final = ModelDefaults()
+_TOKEN: Final = [Gained(0, (Content(" token"),), token_ids=[5])]
 
 # Parsers ------------------------------------------------------------------------------------------
 
@@ -309,5 +330,124 @@ def grammars(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     publish(grammars_report(), parser.parse_args(words).write)
 
 
+# APIs ---------------------------------------------------------------------------------------------
+
+_SAID: Final = [{"role": "user", "content": "Hello"}]
+_OPTIONS: Final = {"num_predict": 9, "temperature": 0.5}
+_DOCUMENT: Final = {
+    "type": "document",
+    "source": {"type": "text", "media_type": "text/plain", "data": "It is so. It is not. " * 5},
+    "citations": {"enabled": True},
+}
+#: A streamed request by path; the first is what the others are compared with.
+_ASKED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "chat": (
+        "/v3/chat/completions",
+        {"messages": _SAID, "stream_options": {"include_usage": True}},
+    ),
+    "completions": ("/v3/completions", {"prompt": "Hello"}),
+    "responses": ("/v3/responses", {"input": _SAID, "max_output_tokens": 9}),
+    "messages": ("/v3/messages", {"messages": _SAID}),
+    "messages, with a document to cite": (
+        "/v3/messages",
+        {"messages": [{"role": "user", "content": [_DOCUMENT, {"type": "text", "text": "So?"}]}]},
+    ),
+    "Google's": (
+        "/v1beta/models/m:streamGenerateContent",
+        {
+            "contents": [{"role": "user", "parts": [{"text": "Hello"}]}],
+            "generationConfig": {"maxOutputTokens": 9, "temperature": 0.5},
+        },
+    ),
+    "Ollama's chat": ("/api/chat", {"messages": _SAID, "options": _OPTIONS}),
+    "Ollama's generate": ("/api/generate", {"prompt": "Hello", "options": _OPTIONS}),
+    "Cohere's": ("/v2/chat", {"messages": _SAID}),
+    "llama.cpp's": ("/completion", {"prompt": "Hello", "n_predict": 9, "temperature": 0.5}),
+    "text-generation-inference's": (
+        "/generate_stream",
+        {"inputs": "Hello", "parameters": {"max_new_tokens": 9, "temperature": 0.5}},
+    ),
+    "SGLang's": (
+        "/generate",
+        {"text": "Hello", "sampling_params": {"max_new_tokens": 9, "temperature": 0.5}},
+    ),
+}
+#: APIs whose bodies have no members of OpenAI's beside their own.
+_OWN_MEMBERS: Final = ("Google's", "Ollama's", "llama.cpp's", "text-", "SGLang's")
+_ROUNDS: Final = 7
+_REQUESTS: Final = 200
+#: Tokens of an answer, as of a paragraph.
+_ANSWER: Final = 200
+
+
+def _asked(name: str) -> GenerationRequest:
+    """Read a request."""
+    path, body = _ASKED[name]
+    endpoint = endpoint_of(path)
+    handling = endpoint.handling()
+    assert isinstance(handling, Generating)
+    checked = endpoint.parse(body, _LIMITS, _DEFAULTS)
+    return neutral_request(checked, handling.api, body, NoClient(), None, has_prompt=False)
+
+
+def _begun(request: GenerationRequest) -> DeltaWriter:
+    writer = DeltaWriter(answer_writer)
+    writer.write([Begun(1, Usage(5, 0), request, prompt_ids=[bytes(40)])])
+    return writer
+
+
+def _whole_stream(request: GenerationRequest, tokens: int) -> None:
+    writer = _begun(request)
+    for _ in range(tokens):
+        writer.write(_TOKEN)
+    writer.write([Finished(0, FinishReason.STOP)])
+    writer.write([Ended(Usage(5, tokens))])
+
+
+def _least(work: Callable[[], object], times: int) -> float:
+    """Return the microseconds of one of so many calls."""
+    gc.collect()
+    started = process_time()
+    for _ in range(times):
+        work()
+    return (process_time() - started) / times * 1e6
+
+
+def apis_report() -> Iterator[str]:
+    """Measure, and yield the table."""
+    for name, (_, body) in _ASKED.items():
+        body |= {"model": "m", "stream": True}
+        if not name.startswith(_OWN_MEMBERS):
+            body |= {"temperature": 0.5}
+            if name != "responses":
+                body |= {"max_tokens": 9}
+    found: dict[str, list[list[float]]] = {name: [] for name in _ASKED}
+    for _ in range(_ROUNDS):
+        for name, rounds in found.items():
+            request = _asked(name)
+            reading = _least(partial(_asked, name), _REQUESTS)
+            ends = _least(partial(_whole_stream, request, 0), _REQUESTS)
+            whole = _least(partial(_whole_stream, request, _ANSWER), _REQUESTS // 10)
+            rounds.append([reading, ends, (whole - ends) / _ANSWER])
+    yield "# What the APIs cost"
+    yield ""
+    yield (
+        f"`python -m bench.answer_forms apis` on {describe_machine()}. Microseconds of processor "
+        f"time, the least of {_ROUNDS} rounds: to read a short request, to begin and end its "
+        f"stream, and for each of {_ANSWER} tokens between."
+    )
+    yield ""
+    yield from head("API", "a request", "beginning and end", "a token")
+    for name, rounds in found.items():
+        yield row(name, *(f"{min(each):.1f}" for each in zip(*rounds, strict=True)))
+
+
+def apis(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Processor time of each API's reader and writer."""
+    add_write(parser)
+    publish(apis_report(), parser.parse_args(words).write)
+
+
 if __name__ == "__main__":
-    run_command("bench.answer_forms", __doc__, {"parsers": parsers, "grammars": grammars})
+    commands = {"parsers": parsers, "grammars": grammars, "apis": apis}
+    run_command("bench.answer_forms", __doc__, commands)

@@ -115,6 +115,18 @@ def test_a_stream_ends_with_its_counts(editor: ServerProcess) -> None:
     assert pieces[-1]["tokens_predicted"] == 16
 
 
+def test_a_stream_has_the_tokens_of_a_whole_answer(editor: ServerProcess) -> None:
+    asked = {**VSCODE, "return_tokens": True, "ignore_eos": True, "temperature": 0}
+    first = editor.client.ask("POST", "/infill", asked).json
+    assert len(first["tokens"]) == 16
+    asked["stop"] = [first["content"][len(first["content"]) // 2]]
+    whole = editor.client.ask("POST", "/infill", asked).json
+    with editor.client.open("POST", "/infill", {**asked, "stream": True}) as response:
+        events = response.read().decode().split("\n\n")[:-1]
+    streamed = [token for event in events for token in json.loads(event[6:])["tokens"]]
+    assert streamed == whole["tokens"]
+
+
 def test_completions_of_llama_cpp_take_prompts_of_all_kinds(editor: ServerProcess) -> None:
     one = editor.client.ask("POST", "/completion", {"prompt": "a", "n_predict": 3}).json
     assert one["index"] == 0

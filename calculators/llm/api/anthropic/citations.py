@@ -34,11 +34,13 @@ ASKED: Final = (
 _END: Final = re.compile(
     r"""[.!?]["'\u201d\u2019)\]]*(?=\s)|[\u3002\uff01\uff1f][\u201d\u300d\uff09]*|\n+"""
 )
+#: Characters that an end may have before the white space that makes it one.
+_OF_ENDS: Final = ".!?\"'\u201d\u2019)]"
 #: A shorter piece belongs to the next one: "Dr.", "3."
 _SHORTEST: Final = 12
 
 
-class Passage(Source, frozen=True, kw_only=True):
+class CitedPassage(Source, frozen=True, kw_only=True):
     """A passage that the answer may cite.
 
     Attributes:
@@ -93,7 +95,7 @@ class Passages:
     """
 
     def __init__(self) -> None:
-        self.found: list[Passage] = []
+        self.found: list[CitedPassage] = []
         self.documents = 0
         self.results = 0
         self._characters = 0
@@ -149,7 +151,7 @@ class Passages:
             raise fields.invalid(path, f"there are more than {MOST_PASSAGES} passages to cite")
         index = self.results if kind == "search_result" else self.documents
         self.found.append(
-            Passage(
+            CitedPassage(
                 len(self.found) + 1,
                 title,
                 str(text),
@@ -204,14 +206,16 @@ class MarkReader:
     they are complete, and whether a mark follows is known.
     """
 
-    __slots__ = ("_in_fence", "_passages", "_waiting")
+    __slots__ = ("_in_fence", "_passages", "_seen", "_waiting")
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages: Sequence[CitedPassage]) -> None:
         self._passages = {each.mark: each for each in passages}
         self._waiting = ""
+        #: Characters before which no sentence ends.
+        self._seen = 0
         self._in_fence = False
 
-    def feed(self, text: str) -> Iterator[tuple[str, Sequence[Passage]]]:
+    def feed(self, text: str) -> Iterator[tuple[str, Sequence[CitedPassage]]]:
         """Add text; yield the pieces that are complete, each with what it cites."""
         self._waiting += text
         while (end := self._sentence()) is not None:
@@ -219,7 +223,7 @@ class MarkReader:
         if len(self._waiting) > _LONGEST:
             yield self._read(len(self._waiting))
 
-    def rest(self) -> Iterator[tuple[str, Sequence[Passage]]]:
+    def rest(self) -> Iterator[tuple[str, Sequence[CitedPassage]]]:
         """Yield what waits: nothing follows."""
         while self._waiting:
             match = _END.search(self._waiting)
@@ -230,9 +234,12 @@ class MarkReader:
     def _sentence(self) -> int | None:
         """Return the end of the first sentence with its marks; None: it may not be complete."""
         waiting = self._waiting
-        match = _END.search(waiting)
+        match = _END.search(waiting, self._seen)
         if match is None:
+            # What may still be an end is searched again, and nothing else.
+            self._seen = len(waiting.rstrip(_OF_ENDS))
             return None
+        self._seen = match.start()
         end = match.end()
         if "\n" in match[0]:
             return end
@@ -241,14 +248,15 @@ class MarkReader:
         may_be = _MAY_BE_MARK.match(waiting, end)
         return None if may_be is not None and may_be.end() == len(waiting) else end
 
-    def _read(self, end: int) -> tuple[str, Sequence[Passage]]:
+    def _read(self, end: int) -> tuple[str, Sequence[CitedPassage]]:
         sentence, self._waiting = self._waiting[:end], self._waiting[end:]
+        self._seen = 0
         if _FENCE.match(sentence):
             self._in_fence = not self._in_fence
             return sentence, ()
         if self._in_fence:
             return sentence, ()
-        cited: dict[int, Passage] = {}
+        cited: dict[int, CitedPassage] = {}
 
         def take(match: re.Match[str]) -> str:
             numbers = match[1] and [n for n in _numbers(match[1]) if n in self._passages]
@@ -276,7 +284,7 @@ class CitedBlocks(Blocks):
 
     __slots__ = ("_reader",)
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages: Sequence[CitedPassage]) -> None:
         super().__init__()
         self._reader = MarkReader(passages)
 
@@ -296,7 +304,7 @@ class CitedBlocks(Blocks):
     def _flush(self) -> list[Step]:
         return self._pieces(self._reader.rest())
 
-    def _pieces(self, pieces: Iterable[tuple[str, Sequence[Passage]]]) -> list[Step]:
+    def _pieces(self, pieces: Iterable[tuple[str, Sequence[CitedPassage]]]) -> list[Step]:
         steps: list[Step] = []
         for text, cited in pieces:
             if cited:

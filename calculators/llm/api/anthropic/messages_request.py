@@ -39,7 +39,12 @@ from calculators.kit.requests.schema import (
     word,
 )
 from calculators.language.generation_request import StructuredOutput, TemplateArguments
-from calculators.llm.api.anthropic.citations import ASKED, Passage, Passages, asks_for_citations
+from calculators.llm.api.anthropic.citations import (
+    ASKED,
+    CitedPassage,
+    Passages,
+    asks_for_citations,
+)
 from calculators.llm.api.anthropic.tools import read_messages_tools
 from calculators.llm.requests.checked_request import GENERATING, read_body, read_generation
 from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
@@ -482,7 +487,7 @@ COUNT_TOKENS_MEMBERS: Final[Members] = table(
 class MessagesRequest(ChatRequest, frozen=True, kw_only=True):
     """A checked messages request; ``passages``: what the answer may cite."""
 
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[CitedPassage, ...] = ()
 
 
 def parse_messages_request(

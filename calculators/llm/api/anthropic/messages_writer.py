@@ -36,7 +36,7 @@ from calculators.llm.answers.response import (
     quote,
     verbose_json,
 )
-from calculators.llm.api.anthropic.citations import CitedBlocks, Passage
+from calculators.llm.api.anthropic.citations import CitedBlocks, CitedPassage
 
 _STOP_REASONS: Final = {
     FinishReason.STOP: "end_turn",
@@ -68,7 +68,7 @@ class Thinking(Protocol):
     def shows_thinking(self) -> bool: ...
 
     @property
-    def passages(self) -> Sequence[Passage]: ...
+    def passages(self) -> Sequence[CitedPassage]: ...
 
 
 class MessagesAnswerWriter:
@@ -271,12 +271,12 @@ def _usage(usage: Usage) -> str:
 class _AskedMessage(NamedTuple):
     model: str
     shows_thinking: bool
-    passages: Sequence[Passage]
+    passages: Sequence[CitedPassage]
 
 
 def messages_writer(begun: Begun) -> MessagesAnswerWriter:
     """Return the writer of an answer that begins."""
     request = begun.request
-    passages = [each for each in request.sources if isinstance(each, Passage)]
+    passages = [each for each in request.sources if isinstance(each, CitedPassage)]
     asked = _AskedMessage(answering_model(begun), request.shows_thinking, passages)
     return MessagesAnswerWriter(asked, message_id=request.id)

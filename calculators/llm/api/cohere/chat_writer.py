@@ -19,7 +19,13 @@ from calculators.language.delta import (
 from calculators.language.events import OutputEvent, Refused
 from calculators.language.generation_request import Source
 from calculators.llm.answers import blocks
-from calculators.llm.answers.response import IMPOSSIBLE, AnswerChoice, AnswerDetails, value_json
+from calculators.llm.answers.response import (
+    IMPOSSIBLE,
+    AnswerChoice,
+    AnswerDetails,
+    quote,
+    value_json,
+)
 
 _FINISH_REASONS: Final = {
     FinishReason.STOP: "COMPLETE",
@@ -176,6 +182,10 @@ class CohereChatWriter:
         written = ""
         for step in steps:
             block = step.block
+            if type(step) is blocks.BlockDelta and block.kind is not blocks.BlockKind.CALL:
+                written += self._text(block, step.text, logprobs)
+                logprobs = None
+                continue
             is_call = block.kind is blocks.BlockKind.CALL
             kind = "tool-call" if is_call else "content"
             match step:
@@ -186,18 +196,24 @@ class CohereChatWriter:
                         opened = {"content": _content(block, "")}
                     delta = {"message": opened}
                     written += _event(f"{kind}-start", index=block.index, delta=delta)
-                case blocks.BlockDelta(_, text) if is_call:
+                case blocks.BlockDelta(_, text):
                     delta = {"message": {"tool_calls": {"function": {"arguments": text}}}}
                     written += _event("tool-call-delta", index=block.index, delta=delta)
-                case blocks.BlockDelta(_, text):
-                    delta = {"message": {"content": {_MEMBERS.get(block.kind, "text"): text}}}
-                    scores = {"logprobs": _logprobs(logprobs)} if logprobs else {}
-                    logprobs = None
-                    written += _event("content-delta", index=block.index, delta=delta, **scores)
-                    written += self._cite(block) if "]" in text else ""
                 case blocks.BlockClosed():
                     written += _event(f"{kind}-end", index=block.index)
         return written
+
+    def _text(
+        self, block: blocks.OutputBlock, text: str, logprobs: Sequence[TokenLogprob] | None
+    ) -> str:
+        """Return the event of more text or thoughts, and of what it cites."""
+        scores = f',"logprobs":{value_json(_logprobs(logprobs))}' if logprobs else ""
+        content = f'{{"{_MEMBERS.get(block.kind, "text")}":{quote(text)}}}'
+        written = (
+            f'event: content-delta\ndata: {{"type":"content-delta","index":{block.index}'
+            f',"delta":{{"message":{{"content":{content}}}}}{scores}}}\n\n'
+        )
+        return written + self._cite(block) if "]" in text else written
 
     def _cite(self, block: blocks.OutputBlock) -> str:
         if not self._documents or block.kind is not blocks.BlockKind.CONTENT:

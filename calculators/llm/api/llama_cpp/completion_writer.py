@@ -70,10 +70,12 @@ class LlamaCppWriter(TextOnlyWriter):
 
     def end(self, usage: Usage) -> str:
         # Here, where the tokens are counted.
-        events = [
-            _json(self._final(index, usage, content="", tokens=[]))
-            for index in range(len(self._ends))
-        ]
+        events = []
+        for index in range(len(self._ends)):
+            # Tokens that made no text, as the tokens of a stop string do not.
+            rest = [] if self.details is None else self.details.take_ids(index)
+            tokens = rest if self._shows_text else []
+            events.append(_json(self._final(index, usage, content="", tokens=tokens)))
         return "".join(f"data: {event}\n\n" for event in events)
 
     def _final(

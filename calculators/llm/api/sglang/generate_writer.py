@@ -16,6 +16,7 @@ from calculators.llm.answers.answer_writer import TextOnlyWriter
 from calculators.llm.answers.response import DONE, IMPOSSIBLE, AnswerChoice, quote
 
 _NANO: Final = 1e-9
+_TOKEN_BYTES: Final = 8
 
 
 class _Written:
@@ -34,7 +35,7 @@ class _Written:
 class SglangWriter(TextOnlyWriter):
     """An `AnswerWriter` of SGLang's texts."""
 
-    __slots__ = ("_began", "_begun", "_choices", "_heads", "_shown")
+    __slots__ = ("_began", "_begun", "_choices", "_heads", "_prompt_tokens", "_shown")
 
     def __init__(self, begun: Begun) -> None:
         super().__init__(begun)
@@ -42,6 +43,14 @@ class SglangWriter(TextOnlyWriter):
         self._begun = begun
         self._shown = begun.request.echo
         self._choices = [_Written() for _ in range(begun.choices)]
+        prompts = begun.prompt_ids
+        #: Each prompt has as many choices as every other.
+        self._prompt_tokens = [
+            begun.usage.prompt_tokens
+            if prompts is None
+            else len(prompts[index * len(prompts) // begun.choices]) // _TOKEN_BYTES
+            for index in range(begun.choices)
+        ]
         named = self._shown.get("rid") or begun.request.id
         self._heads = [
             f'"id":{quote(named if begun.choices == 1 else f"{named}_{index}")}'
@@ -67,6 +76,9 @@ class SglangWriter(TextOnlyWriter):
 
     def finish(self, index: int, reason: FinishReason, stop_string: str | None = None) -> str:
         choice = self._choices[index]
+        if self.details is not None:
+            # Tokens that made no text, as the tokens of a stop string do not.
+            self._add(index, "", self.details.take_ids(index), None)
         if reason is FinishReason.LENGTH or self._shown.get("only_prompt"):
             choice.reason = f'{{"type":"length","length":{choice.count}}}'
         elif reason is FinishReason.STOP:
@@ -117,11 +129,7 @@ class SglangWriter(TextOnlyWriter):
         return f"data: {{{self._answer(index, usage)}{place}}}\n\n"
 
     def _answer(self, index: int, usage: Usage) -> str:
-        choice, prompts = self._choices[index], self._begun.prompt_ids
-        prompt_tokens = usage.prompt_tokens
-        if prompts is not None:
-            # Each prompt has as many choices as every other.
-            prompt_tokens = len(prompts[index * len(prompts) // len(self._choices)]) // 8
+        choice = self._choices[index]
         # Of several answers nobody knows which of them had the tokens.
         cached = usage.cached_tokens or 0 if self._is_single else 0
         logprobs = ""
@@ -133,7 +141,7 @@ class SglangWriter(TextOnlyWriter):
         return (
             f'"text":"{choice.text}","output_ids":[{choice.ids}],"meta_info":{{'
             f'{self._heads[index]},"finish_reason":{choice.reason}'
-            f',"prompt_tokens":{prompt_tokens},"weight_version":"default"'
+            f',"prompt_tokens":{self._prompt_tokens[index]},"weight_version":"default"'
             f',"completion_tokens":{choice.count},"cached_tokens":{cached}{logprobs}{latency}}}'
         )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from calculators.language.delta import Begun, FinishReason, TokenLogprob, Usage
 from calculators.language.events import Content, OutputEvent
 from calculators.llm.answers.answer_writer import TextOnlyWriter
-from calculators.llm.answers.response import AnswerChoice
+from calculators.llm.answers.response import AnswerChoice, quote
 
 _FINISH_REASONS: Final = {FinishReason.LENGTH: "length"}
 
@@ -67,6 +67,8 @@ class GenerateWriter(TextOnlyWriter):
         return ""
 
     def end(self, usage: Usage) -> str:
+        if self.details is not None:
+            self._ids.extend(self.details.take_ids(0))
         last = self._ids[-1] if self._ids else 0
         token = {**_token(last, "", None), "special": True}
         text = self._shown.get("prefix", "") + self._text
@@ -95,6 +97,13 @@ class GenerateWriter(TextOnlyWriter):
         details: Mapping[str, Any] | None = None,
     ) -> str:
         self._count += 1
+        if text is None and details is None and not self._shown.get("top_tokens"):
+            # One of many: written by hand, it takes a third of the time.
+            return (
+                f'data:{{"index":{self._count},"token":{{"id":{token["id"]}'
+                f',"text":{quote(token["text"])},"logprob":{token["logprob"]!r},"special":false}}'
+                f',"generated_text":null,"details":null}}\n\n'
+            )
         event = {"index": self._count, "token": token, "generated_text": text, "details": details}
         if self._shown.get("top_tokens"):
             event["top_tokens"] = [token]
