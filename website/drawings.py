@@ -54,12 +54,17 @@ def _svg(config: Any, name: str, registry: Registry, plan: ValidatedGraph | None
 
 
 def draw_file(file: Path, registry: Registry) -> str:
-    """Return the drawing of a graph's file, with the calculators beside it.
+    """Return the drawing of a graph's file, with the calculators beside it where it needs them.
 
     Raises:
         GraphError: the graph cannot run.
     """
-    modules = registry_with(tuple(sorted(file.parent.glob("*.py"))), Registry(registry))
-    source = GraphSource(str(file), modules.registry)
+    source = GraphSource(str(file), registry)
+    try:
+        plan = source.validate()
+    except GraphError:
+        modules = registry_with(tuple(sorted(file.parent.glob("*.py"))), Registry(registry))
+        source = GraphSource(str(file), modules.registry)
+        plan = source.validate()
     title = file.parent.name if file.stem == "graph" else file.stem
-    return _svg(source.config, title, source.registry, source.validate())
+    return _svg(source.config, title, source.registry, plan)

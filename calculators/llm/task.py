@@ -96,9 +96,9 @@ class TextGenerationTask(Task):
         context = {} if length is None else {"n_ctx_train": length}
         facts["meta"] = {"n_vocab": len(resource.tokens.pieces), **context}
         facts["tool_parser"], facts["reasoning_parser"] = parsers.names
-        senses = {"vision": "image", "audio": "audio"}
-        read = [senses[each] for each in resource.card.capabilities if each in senses]
-        facts["input_modalities"] = ["text", *read]
+        most = resource.limits.request
+        counts = {"image": most.max_images, "audio": most.max_sounds, "video": most.max_videos}
+        facts["input_modalities"] = ["text", *(each for each, count in counts.items() if count)]
         if (form := resource.parsers.made) is not None:
             from calculators.llm.parsers.pattern import described
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -57,8 +58,10 @@ def run(module: str, *words: str) -> None:
         text=True,
         timeout=PATIENCE,
         check=False,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 class Loads(HTMLParser):

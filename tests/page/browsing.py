@@ -110,6 +110,7 @@ class Visit:
             },
         )
         session.detach()
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         found: list[tuple[str, list[str]]] = json.loads(answer["result"]["value"])
         return [f"{rule}: {each}" for rule, nodes in found for each in nodes]
 

@@ -7,6 +7,7 @@ test("a document is sent as a file with its name, a picture and a sound as what 
     "data:text/plain;name=Notes%20%C3%A4.md;base64,SGVsbG8=",
     "data:image/png;base64,AAAA",
     "data:audio/wav;base64,UklGRgAA",
+    "data:video/mp4;base64,AAAA",
   ]
   const { messages } = chatBody("m", [{ role: "user", text: "What?", pictures }], NO_SETTINGS, {})
   const [{ content }] = messages as [{ content: Record<string, unknown>[] }]
@@ -17,6 +18,7 @@ test("a document is sent as a file with its name, a picture and a sound as what 
     },
     { type: "image_url", image_url: { url: pictures[1] } },
     { type: "input_audio", input_audio: { data: pictures[2] } },
+    { type: "video_url", video_url: { url: pictures[3] } },
     { type: "text", text: "What?" },
   ])
   expect(documentName(pictures[1]!)).toBeNull()

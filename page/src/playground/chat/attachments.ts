@@ -1,7 +1,7 @@
 import { PcmReader, wavFile } from "../sound/wav"
 
 const NAME = /^data:[^,]*;name=([^;,]*)/
-const KINDS: Record<string, string> = { image: "picture", audio: "sound" }
+const KINDS: Record<string, string> = { image: "picture", audio: "sound", video: "video" }
 
 /** What a message takes, in words: "picture, sound or file". `reads` as in `attachmentsFrom`. */
 export function words(reads: string[]): string {
@@ -12,7 +12,7 @@ export function words(reads: string[]): string {
 /**
  * Read dropped, pasted or chosen files as data: addresses; those of documents carry their names.
  *
- * @param reads what the models read beside text: "image", "audio".
+ * @param reads what the models read beside text: "image", "audio", "video".
  * @returns what a message takes of them, and why it does not take another one.
  */
 export async function attachmentsFrom(
@@ -55,8 +55,9 @@ export function documentName(address: string): string | null {
   return name === undefined ? null : decodeURIComponent(name)
 }
 
-export function isSound(address: string): boolean {
-  return address.startsWith("data:audio/")
+/** "image", "audio" or "video". */
+export function mediumOf(address: string): string {
+  return /^data:(\w*)/.exec(address)?.[1] ?? ""
 }
 
 const SAMPLES_PER_SECOND = 24_000

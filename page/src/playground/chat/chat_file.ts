@@ -93,7 +93,7 @@ function turnFrom(value: unknown, place: string): Turn {
 function picturesFrom(value: unknown): string[] {
   return list(value)
     .map(text)
-    .filter((address) => /^data:(image|audio|text|application)\//.test(address))
+    .filter((address) => /^data:(image|audio|video|text|application)\//.test(address))
 }
 
 function callFrom(value: unknown): ToolCall {

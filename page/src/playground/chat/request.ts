@@ -1,6 +1,6 @@
 import type { Schema } from "../members"
 import type { Answer, ToolCall } from "./answer"
-import { documentName, isSound } from "./attachments"
+import { documentName, mediumOf } from "./attachments"
 
 /**
  * A turn of a conversation. A person's has text, and pictures, sounds or documents (data: addresses), a
@@ -83,9 +83,9 @@ function messageFrom(turn: Turn): Record<string, unknown>[] {
         const file_data = url.replace(/;name=[^;,]*/, "")
         return { type: "file", file: { filename, file_data } }
       }
-      return isSound(url)
-        ? { type: "input_audio", input_audio: { data: url } }
-        : { type: "image_url", image_url: { url } }
+      if (mediumOf(url) === "audio") return { type: "input_audio", input_audio: { data: url } }
+      const type = mediumOf(url) === "video" ? "video_url" : "image_url"
+      return { type, [type]: { url } }
     })
     const text = turn.text ? [{ type: "text", text: turn.text }] : []
     return [{ role: "user", content: [...pictures, ...text] }]
