@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from threading import Lock
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -39,6 +40,18 @@ assert _BEAT_SECONDS < LOST_SECONDS / 2
 RunGraph = Callable[["BackgroundRun", Callable[[ResponsePacket], None]], Awaitable[None]]
 
 
+class _EndedAnswer(NamedTuple):
+    """An answer that is to be kept. ``kept`` is done when it is, or cannot be."""
+
+    new: KeptObject
+    answer: bytes
+    make: Callable[[bytes], bytes | None] | None
+    kept: Future[None]
+
+    def body(self) -> bytes | None:
+        return self.answer if self.make is None else self.make(self.answer)
+
+
 class KeptDesk:
     """The store of one front. Belongs to one event loop; the store is in a thread of its own.
 
@@ -55,6 +68,8 @@ class KeptDesk:
         self._thread = ThreadPoolExecutor(1, "graphrt-kept")
         self._store: ResponseStore | None = None
         self._runs: dict[str, BackgroundRun] = {}
+        self._lock = Lock()
+        self._answers: list[_EndedAnswer] = []
 
     def _opened(self) -> ResponseStore:
         if self._store is None:
@@ -76,15 +91,35 @@ class KeptDesk:
 
         ``make``: returns the object of an answer that is given as events.
         """
-        return self._thread.submit(self._keep, new, answer, make)
+        waiting = _EndedAnswer(new, answer, make, Future())
+        with self._lock:
+            self._answers.append(waiting)
+            is_first = len(self._answers) == 1
+        if is_first:
+            self._thread.submit(self._keep_answers)
+        return waiting.kept
 
-    def _keep(
-        self, new: KeptObject, answer: bytes, make: Callable[[bytes], bytes | None] | None
-    ) -> None:
+    def _keep_answers(self) -> None:
+        """Keep what has come meanwhile together: a commit for each costs twice as much."""
+        with self._lock:
+            answers, self._answers = self._answers, []
         try:
-            body = answer if make is None else make(answer)
-            if body is not None:
-                self._opened().add(structs.replace(new, body=body))
+            self._add(answers)
+        except Exception:
+            # One that cannot be kept must not take the others with it.
+            for each in answers:
+                self._add_one(each)
+        for each in answers:
+            each.kept.set_result(None)
+
+    def _add(self, answers: Sequence[_EndedAnswer]) -> None:
+        bodies = ((each.new, each.body()) for each in answers)
+        made = [structs.replace(new, body=body) for new, body in bodies if body is not None]
+        self._opened().add_all(made)
+
+    def _add_one(self, answer: _EndedAnswer) -> None:
+        try:
+            self._add([answer])
         except Exception as error:
             is_known = isinstance(error, StoreError)
             _log.error(

@@ -23,10 +23,14 @@ from servers.batches.objects import METADATA_SCHEMA, read_metadata
 #: An object as clients send and read it: an item, a message, a conversation, a chat completion.
 JsonObject: TypeAlias = dict[str, Any]
 
-#: Hexadecimal digits of the key of a request, and of the place of an item in its input.
-KEY_DIGITS: Final = 24
-_PLACE_DIGITS: Final = 8
-_MADE_ID: Final = re.compile(f"[a-z]+_([0-9a-f]{{{KEY_DIGITS}}})([0-9a-f]{{{_PLACE_DIGITS}}})")
+#: Hexadecimal digits in the id of an item: the number and the secret of its request, by which the
+#: store finds it without an index, and the place of the item in the input.
+_NUMBER_DIGITS: Final = 10
+SECRET_DIGITS: Final = 16
+_PLACE_DIGITS: Final = 6
+_MADE_ID: Final = re.compile(
+    f"[a-z]+_([0-9a-f]{{{_NUMBER_DIGITS}}})([0-9a-f]{{{SECRET_DIGITS}}})[0-9a-f]{{{_PLACE_DIGITS}}}"
+)
 _PREFIXES: Final = {
     "message": "msg",
     "reasoning": "rs",
@@ -71,10 +75,15 @@ def _text_part(text: str, role: object) -> JsonObject:
     return {"type": "input_text", "text": text}
 
 
-def place_of(item_id: str) -> tuple[str, int] | None:
-    """Return the key and the place in an id that `items_of` has made; None for any other id."""
+def key_of(number: int, secret: str) -> str:
+    """Return the key of the items of a request; ``number``: of its answer in the store, or 0."""
+    return f"{number:0{_NUMBER_DIGITS}x}{secret}"
+
+
+def place_of(item_id: str) -> tuple[int, str] | None:
+    """Return number and secret in an id that `items_of` has made; None for any other id."""
     found = _MADE_ID.fullmatch(item_id)
-    return None if found is None else (found[1], int(found[2], 16))
+    return None if found is None else (int(found[1], 16), found[2])
 
 
 # Answers ------------------------------------------------------------------------------------------
@@ -219,11 +228,15 @@ def quoted_id(text: str) -> str:
     return f'"{ascii(text[:100])[1:-1]}"'
 
 
-def not_kept(kind: str, object_id: str) -> RequestError:
-    """Return the error about an object that this client has not, or not any more."""
+def not_kept(kind: str, object_id: str, *, param: str | None = None) -> RequestError:
+    """Return the error about an object that this client has not, or not any more.
+
+    ``param``: the member that names it; None: a path does.
+    """
     return RequestError(
         f"there is no {kind} {quoted_id(object_id)}: it was not stored, is too old, or belongs to "
         "another client",
+        param=param,
         code=Code.NOT_FOUND,
         detail=f"a {kind} that is not kept",
     )

@@ -50,7 +50,6 @@ _AT_A_TIME: Final = 64
 _SPARE: Final = 64
 #: The tables with parts of an object, and the columns with its number; the object is the last.
 _PARTS: Final = (
-    ("outputs", "object"),
     ("events", "object"),
     ("entries", "conversation"),
     ("objects", "number"),
@@ -64,7 +63,7 @@ create table objects (
     id text not null unique,
     kind text not null,
     owner text not null,
-    key text not null,
+    secret text not null,
     model text not null,
     status text not null,
     created_at integer not null,
@@ -77,11 +76,8 @@ create table objects (
     size integer not null
 );
 create index objects_by_use on objects (owner, used_at);
-create index objects_by_age on objects (used_at);
-create index objects_by_key on objects (key);
 create table outputs (id text not null, object integer not null, primary key (id, object))
     without rowid;
-create index outputs_by_object on outputs (object);
 create table entries (
     number integer primary key,
     id text not null,
@@ -274,39 +270,47 @@ class ResponseStore:
 
         An answer of a conversation that was deleted meanwhile is kept without it.
         """
+        return self.add_all([new])[0]
+
+    def add_all(self, new: Sequence[KeptObject]) -> list[bool]:
+        """Keep answers, each as `add` does, in one transaction, which costs less."""
+        now = unix_seconds()
+        with self._transaction():
+            kept = [self._insert(each, now) for each in new]
+            self._make_room(now)
+        return kept
+
+    def _insert(self, new: KeptObject, now: int) -> bool:
         request = _read_request(new.request)
         head = read_head(new.body)
         own = request.messages if new.kind is KeptKind.CHAT else request.input
-        key = os.urandom(items.KEY_DIGITS // 2).hex()
+        secret = os.urandom(items.SECRET_DIGITS // 2).hex()
         size = _OBJECT_BYTES + len(own) + len(new.body)
         if not head.id or size > self.bounds.size:
             return False
-        now = unix_seconds()
-        with self._transaction():
-            run = self._connection.execute
-            cursor = run(
-                "insert into objects (id, kind, owner, key, model, status, created_at, used_at,"
-                " previous, conversation, metadata, input, body, size)"
-                " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
-                (
-                    *(head.id, new.kind.value, new.owner, key, head.model, head.status),
-                    *(head.created_at or head.created or now, now),
-                    *(new.previous, new.conversation, _metadata_text(request.metadata)),
-                    *(bytes(own), new.body, size),
-                ),
+        cursor = self._connection.execute(
+            "insert into objects (id, kind, owner, secret, model, status, created_at, used_at,"
+            " previous, conversation, metadata, input, body, size)"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
+            (
+                *(head.id, new.kind.value, new.owner, secret, head.model, head.status),
+                *(head.created_at or head.created or now, now),
+                *(new.previous, new.conversation, _metadata_text(request.metadata)),
+                *(bytes(own), new.body, size),
+            ),
+        )
+        number = cursor.lastrowid
+        if cursor.rowcount != 1 or number is None:
+            return False
+        if head.output:
+            self._connection.executemany(
+                "insert or ignore into outputs values (?, ?)",
+                [(each.id, number) for each in head.output if each.id],
             )
-            if cursor.rowcount != 1 or cursor.lastrowid is None:
-                return False
-            number = cursor.lastrowid
-            if head.output:
-                self._connection.executemany(
-                    "insert or ignore into outputs values (?, ?)",
-                    [(each.id, number) for each in head.output if each.id],
-                )
-            self._count(new.owner, 1, size)
-            if new.conversation and head.status != KeptStatus.QUEUED:
-                self._extend(new.owner, new.conversation, items_of(_decoded(own), key), new.body)
-            self._make_room(now)
+        self._count(new.owner, 1, size)
+        if new.conversation and head.status != KeptStatus.QUEUED:
+            key = items.key_of(number, secret)
+            self._extend(new.owner, new.conversation, items_of(_decoded(own), key), new.body)
         return True
 
     def _extend(
@@ -350,7 +354,9 @@ class ResponseStore:
             self._swept_at = now
             self._remove(
                 run(
-                    "select number, owner, size from objects where used_at <= ?",
+                    # With the owners the index is of use.
+                    "select number, owner, size from objects"
+                    " where owner in (select owner from owners) and used_at <= ?",
                     (now - self.bounds.seconds,),
                 ).fetchall()
             )
@@ -392,6 +398,14 @@ class ResponseStore:
     def _remove(self, objects: Sequence[tuple[int, str, int]]) -> None:
         run = self._connection.execute
         numbers = json.dumps([number for number, _, _ in objects])
+        bodies = run(
+            "select number, body from objects where number in (select value from json_each(?))",
+            (numbers,),
+        )
+        self._connection.executemany(
+            "delete from outputs where id = ? and object = ?",
+            [(each.id, number) for number, body in bodies for each in read_head(body).output],
+        )
         for table, column in _PARTS:
             run(
                 f"delete from {table} where {column} in (select value from json_each(?))",
@@ -510,13 +524,13 @@ class ResponseStore:
         with self._transaction():
             run = self._connection.execute
             found = run(
-                "select number, owner, key, conversation, input from objects"
+                "select number, owner, secret, conversation, input from objects"
                 " where id = ? and status in (?, ?)",
                 (response_id, KeptStatus.QUEUED, KeptStatus.IN_PROGRESS),
             ).fetchone()
             if found is None:
                 return False
-            number, owner, key, conversation, own = found
+            number, owner, secret, conversation, own = found
             size = 0
             if numbers:
                 run(
@@ -541,6 +555,7 @@ class ResponseStore:
             self._count(owner, 0, size)
             is_over = head is not None and KeptStatus(head.status).is_over
             if is_over and conversation:
+                key = items.key_of(number, secret)
                 self._extend(owner, conversation, items_of(_decoded(own), key), body or b"")
             self._make_room(unix_seconds())
         return True
@@ -579,11 +594,11 @@ class ResponseStore:
             RequestError: NOT_FOUND, there is no such response.
         """
         number = self._number(response_id, owner, KeptKind.RESPONSE)
-        key, own, previous = self._rows(
-            "select key, input, previous from objects where number = ?", number
+        secret, own, previous = self._rows(
+            "select secret, input, previous from objects where number = ?", number
         )[0]
         earlier = self._chain(previous, owner, None)[0] if previous else []
-        return [*earlier, *items_of(_decoded(own), key)]
+        return [*earlier, *items_of(_decoded(own), items.key_of(number, secret))]
 
     def _chain(
         self, response_id: str, owner: str, most_bytes: int | None
@@ -604,8 +619,9 @@ class ResponseStore:
                 if most_bytes is None:
                     break
                 raise _previous_is_gone(response_id, wanted)
-            key, own, body, previous, status = self._rows(
-                "select key, input, body, previous, status from objects where number = ?", found[0]
+            secret, own, body, previous, status = self._rows(
+                "select secret, input, body, previous, status from objects where number = ?",
+                found[0],
             )[0]
             if most_bytes is not None and not KeptStatus(status).is_over:
                 text = f"the response {items.quoted_id(wanted)} is not complete yet"
@@ -617,6 +633,7 @@ class ResponseStore:
             if most_bytes is not None and size > most_bytes:
                 raise _too_long("previous_response_id", most_bytes)
             numbers.append(found[0])
+            key = items.key_of(found[0], secret)
             turns.append([*items_of(_decoded(own), key), *_outputs(body)])
             wanted = previous
         return [item for turn in reversed(turns) for item in turn], numbers
@@ -641,7 +658,12 @@ class ResponseStore:
             if previous:
                 earlier, numbers = self._chain(previous, owner, most_bytes)
             if conversation:
-                number = self._number(conversation, owner, KeptKind.CONVERSATION)
+                row = self._find(conversation, owner, KeptKind.CONVERSATION)
+                if row is None:
+                    raise items.not_kept(
+                        KeptKind.CONVERSATION, conversation, param=KeptKind.CONVERSATION
+                    )
+                [number] = row
                 numbers.append(number)
                 found = self._rows(
                     "select body from entries where conversation = ? order by number", number
@@ -695,12 +717,14 @@ class ResponseStore:
             entry: JsonObject = _decoded(body)
             return entry
         if (place := items.place_of(item_id)) is not None:
+            number, secret = place
             found = self._rows(
-                "select key, input from objects where key = ? and owner = ? and used_at > ?",
-                *(place[0], owner, since),
+                "select input from objects where number = ? and secret = ? and owner = ?"
+                " and used_at > ?",
+                *(number, secret, owner, since),
             )
-            for key, own in found:
-                for item in items_of(_decoded(own), key):
+            for (own,) in found:
+                for item in items_of(_decoded(own), items.key_of(number, secret)):
                     if item["id"] == item_id:
                         return item
         raise RequestError(
@@ -731,7 +755,7 @@ class ResponseStore:
         size = _OBJECT_BYTES + len(encoded)
         with self._transaction():
             self._connection.execute(
-                "insert into objects (id, kind, owner, key, model, status, created_at, used_at,"
+                "insert into objects (id, kind, owner, secret, model, status, created_at, used_at,"
                 " previous, conversation, metadata, input, body, size)"
                 " values (?, ?, ?, '', '', '', ?, ?, '', '', ?, 'null', ?, ?)",
                 (
@@ -774,7 +798,7 @@ class ResponseStore:
             self._named(item, owner, f"items[{place}]") if items.is_reference(item) else item
             for place, item in enumerate(new)
         ]
-        added = items_of(named, os.urandom(items.KEY_DIGITS // 2).hex())
+        added = items_of(named, items.key_of(0, os.urandom(items.SECRET_DIGITS // 2).hex()))
         self._add_entries(number, owner, [(str(each["id"]), _encode(each)) for each in added])
         return added
 

@@ -82,6 +82,12 @@ CHAT_MEMBERS: Final[Members] = table(
         "The conversation.",
         is_required=True,
     ),
+    honoured(
+        "store",
+        BOOLEAN,
+        "`true`: the chat completion is kept with its messages and its `metadata`, where the "
+        "server keeps responses.",
+    ),
     TOKEN_IDS_MEMBER,
     max_tokens_member(),
     max_tokens_member("max_completion_tokens", "The same; it wins."),

@@ -24,7 +24,14 @@ from msgspec import structs
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, Continued, RequestError
-from calculators.kit.requests.members import Members, read_members
+from calculators.kit.requests.members import (
+    BOOLEAN,
+    Members,
+    Value,
+    honoured,
+    read_members,
+    table,
+)
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.kit.tasks import ErrorForm
 from graph_runtime import Code
@@ -51,7 +58,11 @@ from servers.operations.request_log import RequestEnd, RequestJournal
 
 _NOTHING: Final = Continued()
 #: Members that are the front's business.
-_OF_STORE: Final = frozenset({"previous_response_id", "conversation", "background", "store"})
+_STORE_MEMBERS: Final = table(
+    *(honoured(name, Value()) for name in ("previous_response_id", "conversation")),
+    *(honoured(name, BOOLEAN) for name in ("background", "store")),
+)
+_OF_STORE: Final = _STORE_MEMBERS.keys()
 #: Pages: the items or objects of one, if the request does not say, and at most.
 _LISTED: Final = 20
 _MOST_LISTED: Final = 100
@@ -263,16 +274,18 @@ class KeptRequests:
     async def _begin_response(
         self, path: str, owner: str, body: JsonObject, raw: bytes
     ) -> AnswerKeeper | None:
-        previous = _id_in(body.get("previous_response_id"), "previous_response_id")
-        conversation = body.get("conversation")
+        # The graph does not see these members, and cannot check them.
+        own = read_members({name: body[name] for name in body.keys() & _OF_STORE}, _STORE_MEMBERS)
+        previous = _id_in(own.get("previous_response_id"), "previous_response_id")
+        conversation = own.get("conversation")
         if isinstance(conversation, dict):
-            conversation = conversation.get("id")
+            conversation = _id_in(conversation.get("id", ""), "conversation.id")
         conversation = _id_in(conversation, "conversation")
         if previous and conversation:
             text = "a request has either previous_response_id or conversation, not both"
             raise HttpError(400, text, param="conversation")
-        is_background = body.get("background") is True
-        is_stored = path == _RESPONSES and body.get("store") is not False
+        is_background = own.get("background", False)
+        is_stored = path == _RESPONSES and own.get("store", True)
         if is_background and not is_stored:
             text = "a response in the background is read by its id, so it must be stored"
             raise HttpError(400, text, param="store")
@@ -281,7 +294,7 @@ class KeptRequests:
         continues = bool(previous or conversation or has_references)
         if not (continues or is_stored):
             return None
-        own, earlier, encoded = raw, 0, None
+        kept_request, earlier, encoded = raw, 0, None
         changed = {name: value for name, value in body.items() if name not in _OF_STORE}
         if continues:
             context = await self._desk.ask(
@@ -293,7 +306,7 @@ class KeptRequests:
                     most_bytes=self._settings.max_body_bytes,
                 )
             )
-            own, earlier = context.own, context.earlier
+            kept_request, earlier = context.own, context.earlier
             if context.input:
                 changed["input"] = context.input
             encoded = await asyncio.to_thread(msgspec.json.Encoder().encode, changed)
@@ -307,7 +320,7 @@ class KeptRequests:
         kept = KeptObject(
             kind=KeptKind.RESPONSE,
             owner=owner,
-            request=own,
+            request=kept_request,
             previous=previous,
             conversation=conversation,
         )

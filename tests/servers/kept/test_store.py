@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import RequestError
 from servers.batches import objects
-from servers.kept.items import completion_of, items_of
+from servers.kept.items import completion_of, items_of, key_of, place_of
 from servers.kept.store import (
     KeptBounds,
     KeptContext,
@@ -215,6 +217,21 @@ def test_deleted_text_is_not_left_in_the_file(tmp_path: Path) -> None:
         assert b"secret of the geese" not in file.read_bytes()
 
 
+def test_what_is_deleted_leaves_no_rows(tmp_path: Path) -> None:
+    store = ResponseStore(KeptBounds(objects=64), tmp_path)
+    for number in range(80):
+        keep(store, f"r{number}")
+    store.add_conversation("conv", "", {}, [{"role": "user", "content": "x"}])
+    store.delete("conv", "", KeptKind.CONVERSATION)
+    for number in range(80):
+        with suppress(RequestError):
+            store.delete(f"r{number}", "", KeptKind.RESPONSE)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "responses.sqlite")) as file:
+        for table in ("objects", "outputs", "entries", "events", "owners"):
+            assert file.execute(f"select count(*) from {table}").fetchone() == (0,), table
+
+
 def test_a_file_that_is_no_store_is_an_error_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "responses.sqlite").write_bytes(b"no database" * 1000)
     with pytest.raises(ResponseStoreError, match="cannot be read"):
@@ -318,9 +335,11 @@ def test_chats_are_found_by_model_and_metadata(store: ResponseStore) -> None:
 
 def test_ids_of_items_do_not_change_and_lie_in_their_request() -> None:
     given = ["no item", {"role": "user", "content": "x"}, {"type": "reasoning", "summary": []}]
-    items = items_of(given, "0" * 24)
-    assert [item["id"] for item in items] == ["msg_" + "0" * 31 + "1", "rs_" + "0" * 31 + "2"]
-    assert items_of(given, "0" * 24) == items
+    key = key_of(255, "f" * 16)
+    ids = [item["id"] for item in items_of(given, key)]
+    assert ids == ["msg_00000000ffffffffffffffffff000001", "rs_00000000ffffffffffffffffff000002"]
+    assert set(map(place_of, ids)) == {(255, "f" * 16)}
+    assert place_of("msg_1") is None
 
 
 def test_chunks_become_the_completion_that_a_whole_answer_is() -> None:

@@ -189,7 +189,11 @@ def test_keys_do_not_read_each_others_responses(run: Run) -> None:
     [
         ({"previous_response_id": 5}, "previous_response_id"),
         ({"previous_response_id": "resp_none"}, "previous_response_id"),
-        ({"conversation": {"id": 7}}, "conversation"),
+        ({"conversation": {"id": 7}}, "conversation.id"),
+        ({"conversation": {}}, "conversation.id"),
+        ({"conversation": "conv_none"}, "conversation"),
+        ({"store": "no"}, "store"),
+        ({"background": 1}, "background"),
         ({"conversation": "conv_1", "previous_response_id": "resp_1"}, "conversation"),
         ({"background": True, "store": False}, "store"),
         ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "input[0]"),
