@@ -171,12 +171,16 @@ def read_decoder(
 
 
 #: Numbers beyond these are damage: no model comes near them, and what is made of them is large.
+#: Others are at most `_MOST_OF_OTHERS`.
 _MOST: Final = {
     "block_count": 4096,
     "embedding_length": 1 << 20,
     "attention.head_count": 1 << 14,
     "context_length": (1 << 31) - 1,
+    "rope.scaling.original_context_length": (1 << 31) - 1,
+    "attention.sliding_window": (1 << 31) - 1,
 }
+_MOST_OF_OTHERS: Final = 1 << 20
 #: Ways of scaling positions, by ``rope.scaling.type``.
 _SCALINGS: Final = ("none", "linear", "yarn", "longrope")
 
@@ -299,8 +303,12 @@ class _DecoderReader:
 
     def _integer(self, key: str) -> int | None:
         value = self._file.metadata.integer(self._prefix + key)
-        if value is not None and not 0 <= value < 1 << 31:
-            raise self._wrong(key, f"is {value}")
+        return None if value is None else self._checked(key, value, 0)
+
+    def _checked(self, key: str, value: int | None, least: int) -> int:
+        most = _MOST.get(key, _MOST_OF_OTHERS)
+        if value is None or not least <= value <= most:
+            raise self._wrong(key, f"must be a whole number from {least} to {most}, not {value}")
         return value
 
     def _number(self, key: str) -> float | None:
@@ -316,11 +324,7 @@ class _DecoderReader:
         return value
 
     def _count(self, key: str) -> int:
-        value = self._integer(key)
-        most = _MOST.get(key, 1 << 20)
-        if not value or value > most:
-            raise self._wrong(key, f"must be a whole number from 1 to {most}, not {value}")
-        return value
+        return self._checked(key, self._file.metadata.integer(self._prefix + key), 1)
 
     def _optional(self, key: str) -> float:
         """Return a value that the family declares; 0: absent."""
@@ -345,7 +349,7 @@ class _DecoderReader:
         if len(found) < layers:
             raise self._wrong(key, f"has {len(found)} numbers for {layers} layers")
         for number, value in enumerate(found[:layers]):
-            if not 0 <= value < 1 << 31:
+            if not 0 <= value <= _MOST.get(key, _MOST_OF_OTHERS):
                 raise self._wrong(key, f"is {value} for layer {number}")
         return found[:layers]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,17 @@ def test_no_value_breaks_the_reader(name: str, tmp_path: Path) -> None:
             assert not reason or reason.startswith('"m.gguf"')
             if key in NEEDED and isinstance(value, (str, bool)):
                 assert f'{key}" must be a' in reason
+
+
+@pytest.mark.parametrize("name", ["llama-yarn", "bloom", "deepseek2", "gemma4"])
+def test_no_number_takes_memory(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    tracemalloc.start()
+    for key in (*NEEDED, *FURTHER):
+        reason_of(GgufFile(write_tiny(file, name, more={key: 2**31 - 2})))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 @pytest.mark.parametrize(
