@@ -31,7 +31,7 @@ _log = logging.getLogger("graphrt.llm")
 
 _KIND: Final = "gguf"
 #: Incremented when graphrt converts otherwise than before.
-_FORM: Final = 7
+_FORM: Final = 8
 #: Beside the weights: the graph, and tokenizers of up to 262,144 tokens.
 _FURTHER_BYTES: Final = 64 << 20
 #: The part of a machine's memory that the weights may take in their fastest form: the cache and

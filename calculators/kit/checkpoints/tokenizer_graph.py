@@ -54,9 +54,12 @@ _CHINESE: Final = (
 )
 #: What WordPiece leaves out, and where it cuts words.
 _CONTROLS: Final = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}]|\p{Cf}|\p{Co}"
-#: Lower-case letters that the folding of case changes, and what stands for them meanwhile: letters
-#: of private use are left out before.
-_FOLDED: Final = {"ς": "\ue000", "µ": "\ue001"}
+#: Lower-case letters that the folding of case changes.
+_FOLDED: Final = "".join(
+    map(chr, [0xB5, 0x17F, 0x3C2, 0x3D0, 0x3D1, 0x3D5, 0x3D6, 0x3F0, 0x3F1, 0x3F5, 0x1E9B])
+) + "".join(map(chr, [*range(0x1C80, 0x1C89), *range(0xAB70, 0xABC0)]))
+#: Letters of private use, which texts do not have any more where these stand for others.
+_PRIVATE, _NO_LETTER = 0xE000, "\uf8ff"
 _ALONE: Final = r"[!-/:-@\[-`{-~]|\p{P}|" + _CHINESE
 
 
@@ -306,11 +309,16 @@ class _Graph:
             pieces = _normalized(pieces, normalization_form="nfd")
             pieces = _make("RegexNormalization", [*pieces, _text(r"\p{Mn}"), _text("")])
         if vocabulary.lowercases:
-            for letter, kept in _FOLDED.items():
-                pieces = _make("RegexNormalization", [*pieces, _text(letter), _text(kept)])
+            known = set(b"".join(vocabulary.tokens).decode(errors="ignore"))
+            kept = [letter for letter in _FOLDED if letter in known]
+            lost = "".join(letter for letter in _FOLDED if letter not in known)
+            # Only what the vocabulary has gets a step of its own, since each step takes time.
+            steps = [(letter, chr(_PRIVATE + n)) for n, letter in enumerate(kept)]
+            for letter, other in [(f"[{lost}]", _NO_LETTER), *steps]:
+                pieces = _make("RegexNormalization", [*pieces, _text(letter), _text(other)])
             pieces = _normalized(pieces, normalization_form="identity", case_fold=True)
-            for letter, kept in _FOLDED.items():
-                pieces = _make("RegexNormalization", [*pieces, _text(kept), _text(letter)])
+            for letter, other in steps:
+                pieces = _make("RegexNormalization", [*pieces, _text(other), _text(letter)])
         ragged = [*texts, *pieces]
         for pattern, behaviour in ((r"\s+", "remove"), (_ALONE, "isolate")):
             ragged = _split(ragged, pattern, behaviour)

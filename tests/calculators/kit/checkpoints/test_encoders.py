@@ -125,6 +125,22 @@ def test_heads_of_other_encoders_give_llama_cpps_scores(
     assert score == pytest.approx(expected, abs=1e-3)
 
 
+def test_letters_that_folding_would_change_are_the_vocabularys_own(tmp_path: Path) -> None:
+    letters = "\u017f\u03c2\u03d1\uab70"
+    facts: dict[str, Any] = vocabularies.word_piece()
+    facts["tokenizer.ggml.tokens"] += [*letters, *(f"▁{letter}" for letter in letters)]
+    facts["tokenizer.ggml.token_type"] += [1] * 2 * len(letters)
+    file = tmp_path / "words.gguf"
+    write_gguf(file, facts, {})
+    vocabulary = read_vocabulary(GgufFile(file).metadata, file.name)
+    write_tokenizer_json(vocabulary, tmp_path, file.name)
+    own = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    tokenizer = ov.Core().compile_model(make_models(vocabulary, file.name)[0], "CPU")
+
+    for text in (f"a {letters} of {' '.join(letters)}", "\u03d5 \u03c3 s \uab71", "ΛΟΓΟΣ SS"):
+        assert own.encode(text).ids == tokenizer([text])["input_ids"].reshape(-1).tolist()
+
+
 @pytest.mark.parametrize("kind", ["word_piece", "unigram", "byte_level"])
 def test_pairs_are_read_by_the_same_tokens(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "words.gguf"
@@ -141,6 +157,7 @@ def test_pairs_are_read_by_the_same_tokens(kind: str, tmp_path: Path) -> None:
         "Hello, World! it's 12",
         "Grüße  aus München",
         "Ο λόγος σου: 5 µm",  # noqa: RUF001
+        "Congre\u017fs of a fox, and \u03d1 too",
         "我们去公园",
     ):
         assert pairs.encode(text).ids == tokenizer([text])["input_ids"].reshape(-1).tolist()
