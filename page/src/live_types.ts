@@ -11,6 +11,7 @@ import type { GraphDrawing } from "./graph_types"
  *     hz: the highest number of ``graph`` events per second and graph.
  *     contents, edit, control: the server shows contents, checks and tries other graphs, and lets
  *         clients load and unload.
+ *     operations: it sends ``processes`` and ``log``.
  *     graphs: the watched graphs that are loaded.
  */
 export interface Hello {
@@ -21,6 +22,7 @@ export interface Hello {
   contents: boolean
   edit: boolean
   control: boolean
+  operations: boolean
   graphs: Record<string, GraphShape>
 }
 
@@ -273,6 +275,47 @@ export interface PacketSeen {
   shape: number[] | null
   dtype: string | null
   value: string | null
+}
+
+/**
+ * Event ``processes``, if the operator allows it: all of them, at ``t_us``.
+ */
+export interface Processes {
+  t_us: number
+  processes: ProcessNow[]
+}
+
+/**
+ * A process of the server.
+ *
+ * Attributes:
+ *     name: in words, such as ``engine of "demo"``; "server" for the one that answers.
+ *     cpu_seconds: its processor time since it started; None if the system does not say.
+ *     memory_bytes: resident; None if the system does not say.
+ */
+export interface ProcessNow {
+  name: string
+  pid: number
+  cpu_seconds: number | null
+  memory_bytes: number | null
+}
+
+/**
+ * Event ``log``, if the operator allows it: lines since the last such event.
+ */
+export interface LogLines {
+  lines: LogLine[]
+}
+
+/**
+ * A line of the log. ``number`` counts from 1; ``time`` is Unix time in seconds.
+ */
+export interface LogLine {
+  number: number
+  time: number
+  level: string
+  logger: string
+  text: string
 }
 
 /**
@@ -610,5 +653,7 @@ export interface LiveEvents {
   engine: EngineNow
   request: RequestNow
   packets: LastPackets
+  processes: Processes
+  log: LogLines
   end: End
 }

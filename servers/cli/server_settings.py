@@ -76,6 +76,7 @@ def page_settings(options: ServeOptions, access: FrontAccess) -> PageSettings:
         page=is_local or knows_clients if page is None else page,
         contents=options.page.page_contents,
         edit=is_local and not knows_clients if edit is None else edit,
+        operations=options.page.page_operations,
     )
 
 
@@ -141,15 +142,23 @@ def _warn_of_page(options: ServeOptions, access: FrontAccess) -> None:
     if options.server.rest_port == 0:
         return
     page = page_settings(options, access)
-    if options.page.page is False and (page.contents or options.page.page_edit):
-        flag = "page_contents" if page.contents else "page_edit"
+    asked = {
+        "page_contents": page.contents,
+        "page_operations": page.operations,
+        "page_edit": options.page.page_edit,
+    }
+    flag = next((name for name, is_on in asked.items() if is_on), None)
+    if options.page.page is False and flag is not None:
         print_warning(f"--{flag} has no effect: --page=false switches off the page and its data")
     if not page.page or is_local or _knows_clients(access.http.keys, access.tls):
         return
-    shown = [f"--{name}" for name, is_on in (("page_contents", page.contents),) if is_on]
+    shown = [f"--{name}" for name in ("page_contents", "page_operations") if asked[name]]
+    seen = ["what is served", "how it runs"]
+    seen += ["what is asked"] if page.contents else []
+    seen += ["what the log says"] if page.operations else []
     print_warning(
         f"{' '.join(['--page=true', *shown])}: everybody who can reach this machine sees the "
-        f"page: what is served, how it runs{' and what is asked' if shown else ''}",
+        f"page: {', '.join(seen[:-1])} and {seen[-1]}",
         "--api_key_file FILE, or --page=auto",
     )
     if page.edit:

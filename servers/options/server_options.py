@@ -124,6 +124,14 @@ class PageOptions:
         metavar="WHEN",
         reads=value_types.switch_or_auto,
     )
+    page_operations: bool = option(
+        False,
+        "let the page show the last lines of the log, without prompts and tracebacks, and "
+        "processor time and memory of the server's processes",
+        group=PAGE,
+        metavar="BOOL",
+        reads=value_types.switch,
+    )
 
 
 _LOCAL = ("127.0.0.1",)

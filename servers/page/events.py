@@ -41,6 +41,7 @@ class Hello(Struct):
         hz: the highest number of ``graph`` events per second and graph.
         contents, edit, control: the server shows contents, checks and tries other graphs, and lets
             clients load and unload.
+        operations: it sends ``processes`` and ``log``.
         graphs: the watched graphs that are loaded.
     """
 
@@ -51,6 +52,7 @@ class Hello(Struct):
     contents: bool
     edit: bool
     control: bool
+    operations: bool
     graphs: dict[str, GraphShape]
 
 
@@ -86,6 +88,44 @@ class Hour(Struct):
 
     seconds: int
     moments: list[Moment]
+
+
+class ProcessNow(Struct):
+    """A process of the server.
+
+    Attributes:
+        name: in words, such as ``engine of "demo"``; "server" for the one that answers.
+        cpu_seconds: its processor time since it started; None if the system does not say.
+        memory_bytes: resident; None if the system does not say.
+    """
+
+    name: str
+    pid: int
+    cpu_seconds: float | None
+    memory_bytes: int | None
+
+
+class Processes(Struct):
+    """Event ``processes``, if the operator allows it: all of them, at ``t_us``."""
+
+    t_us: int
+    processes: list[ProcessNow]
+
+
+class LogLine(Struct):
+    """A line of the log. ``number`` counts from 1; ``time`` is Unix time in seconds."""
+
+    number: int
+    time: float
+    level: str
+    logger: str
+    text: str
+
+
+class LogLines(Struct):
+    """Event ``log``, if the operator allows it: lines since the last such event."""
+
+    lines: list[LogLine]
 
 
 class FilePlace(Struct):
@@ -432,6 +472,8 @@ EVENTS: dict[str, type[Struct]] = {
     "engine": EngineNow,
     "request": RequestNow,
     "packets": LastPackets,
+    "processes": Processes,
+    "log": LogLines,
     "end": End,
 }
 #: Bodies of the other routes.

@@ -25,13 +25,16 @@ from servers.page.events import (
     Hello,
     Hour,
     LastPackets,
+    LogLines,
     Moment,
     PacketSeen,
+    Processes,
     RequestNow,
     ServableNow,
     Servables,
 )
 from servers.page.live_graph import LiveGraph, ShownGraph, Snapshot
+from servers.page.operations import LastLines, processes_now
 from servers.page.request_feed import FollowedRequests, RequestFeed
 from servers.page.settings import PageSettings
 
@@ -129,6 +132,7 @@ REST: Final = 100
 _SERVABLES_EVERY: Final = 1.0
 _ENGINES_EVERY: Final = 0.25
 _PACKETS_EVERY: Final = 0.5
+_PROCESSES_EVERY: Final = 2.0
 
 
 class LiveFeed:
@@ -158,6 +162,8 @@ class LiveFeed:
         self.hour = LastHour(lambda: self.engines())
         self.state = LiveState(settings, self.requests, self.hour, allows_control=allows_control)
         self.graphs = self.state.graphs
+        if self.state.log is not None:
+            logging.getLogger().addHandler(self.state.log)
         self.servables: Callable[[], Sequence[ServableNow]] = tuple
         self.engines: Callable[[], Iterable[EngineNow]] = tuple
         self._readers: set[LiveReader] = set()
@@ -202,6 +208,8 @@ class LiveFeed:
     def drain(self) -> None:
         """End all live streams now, and refuse new ones: the server stops."""
         self._is_draining = True
+        if self.state.log is not None:
+            logging.getLogger().removeHandler(self.state.log)
         for reader in self._readers:
             reader.end()
 
@@ -285,6 +293,8 @@ class LiveFeed:
                 key = (engine.g, engine.node)
                 if self.state.engines.get(key) != engine:
                     self.state.engines[key] = engine
+        if self.settings.operations and self._is_due(_PROCESSES_EVERY):
+            self.state.processes = Processes(time.perf_counter_ns() // 1000, processes_now())
         if self._is_due(_PACKETS_EVERY):
             for key in {each for reader in self._readers for each in reader.focus}:
                 found = self.graphs.get(key[0])
@@ -358,6 +368,7 @@ class LiveState:
         packets: the last packets of the nodes in focus, by graph and node.
         requests: the requests of all fronts.
         hour: their last hour.
+        processes, log: of the server; None where the operator does not allow to show them.
     """
 
     def __init__(
@@ -371,6 +382,8 @@ class LiveState:
         self.servables: Sequence[ServableNow] = ()
         self.engines: dict[tuple[str, str], EngineNow] = {}
         self.packets: dict[tuple[str, str], list[PacketSeen]] = {}
+        self.processes: Processes | None = None
+        self.log = LastLines() if settings.operations else None
 
 
 class LiveReader:
@@ -408,6 +421,8 @@ class LiveReader:
         self._request = -1
         self._requests_at = 0.0
         self._has_hour = False
+        self._processes: Processes | None = None
+        self._line = 0
 
     def wake(self) -> None:
         """Note that there may be something new."""
@@ -464,6 +479,7 @@ class LiveReader:
                 state.settings.contents,
                 state.settings.edit,
                 state.allows_control,
+                state.settings.operations,
                 {name: graph.shape for name, graph in graphs.items()},
             )
         if not self._has_hour:
@@ -487,6 +503,13 @@ class LiveReader:
             if last is not None and last is not self._packets.get(key):
                 self._packets[key] = last
                 yield LastPackets(key[0], key[1], last)
+        if state.processes is not None and state.processes is not self._processes:
+            self._processes = state.processes
+            yield state.processes
+        if state.log is not None and state.log.count > self._line:
+            lines = state.log.since(self._line)
+            self._line = lines[-1].number
+            yield LogLines(lines)
 
     def _requests(self, now: float) -> Iterator[RequestNow]:
         requests = self._state.requests

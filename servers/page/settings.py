@@ -18,10 +18,12 @@ class PageSettings:
         page: the page and its routes are served; otherwise their paths are 404.
         contents: texts of requests, values of packets and texts of files may be shown.
         edit: graphs may be checked and tried that are not served.
+        operations: lines of the log and the server's processes may be shown.
         files: the folder with the built files.
     """
 
     page: bool = True
     contents: bool = False
     edit: bool = False
+    operations: bool = False
     files: Path = STATIC

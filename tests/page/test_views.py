@@ -227,8 +227,35 @@ def test_metrics_come_without_prometheus(browser: Browser, site: Site) -> None:
         some = re.compile("Errors. failed requests: .*at most [1-9]")
         errors = page.get_by_role("img", name=some)
         expect(errors).to_have_count(1)
+        expect(page.get_by_role("region", name="Log")).to_have_count(0)
         engines = page.get_by_role("region", name="Engines")
         expect(engines).to_contain_text("LLMExecutor")
+
+
+def test_log_and_processes_are_shown_where_the_operator_allows_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Without the prompts that the log has."""
+    words = ("--page_operations", "--log_prompts")
+    with serve(tmp_path, *words) as own, visit(browser, own.address, size=(390, 844)) as visited:
+        visited.go("metrics")
+        own.ask("demo", messages=QUESTION, max_tokens=8)
+        own.ask("nobody", messages=QUESTION)
+        page = visited.page
+        engine = page.get_by_role("region", name="Processes").get_by_role("row", name="engine of")
+        expect(engine).to_contain_text("demo")
+        expect(engine).to_contain_text("MiB")
+        expect(engine).to_contain_text("%")
+        log = page.get_by_role("region", name="Log")
+        expect(log).to_contain_text("POST /v3/chat/completions 404")
+        own.serving.wait_for(QUESTION[0]["content"])
+        expect(log).not_to_contain_text(QUESTION[0]["content"])
+        page.get_by_label("Find in the log").fill("completions 200")
+        expect(log).not_to_contain_text("404")
+        expect(log).to_contain_text("model='demo'")
+        page.get_by_label("Least level").select_option("ERROR")
+        expect(log).to_have_text("No line is like this.")
+        assert visited.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_the_look_is_chosen_and_kept(browser: Browser, site: Site) -> None:

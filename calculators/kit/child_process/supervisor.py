@@ -19,6 +19,7 @@ from contextlib import suppress
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -171,6 +172,16 @@ def unavailable(reason: str) -> RequestError:
 ReadyT = TypeVar("ReadyT", bound=msgspec.Struct)
 
 
+#: All that there are, for `running_children`.
+_supervised: Final[WeakSet[SupervisedProcess[Any]]] = WeakSet()
+
+
+def running_children() -> list[tuple[str, int, float | None]]:
+    """Return name, process id and `cpu_seconds` of each supervised child that runs, by name."""
+    found = [(each.name, pid, cpu_seconds(pid)) for each in _supervised if (pid := each.pid)]
+    return sorted(found)
+
+
 class SupervisedProcess(Generic[ReadyT]):
     """Runs one child after another, all loaded with the same message.
 
@@ -215,6 +226,7 @@ class SupervisedProcess(Generic[ReadyT]):
         is_shared: bool = False,
     ) -> None:
         self.name = name
+        _supervised.add(self)
         self._module = module
         self._load = msgspec.msgpack.encode(load)
         self._decode = decode

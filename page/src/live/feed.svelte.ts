@@ -5,6 +5,9 @@ import type {
   Hello,
   Hour,
   LastPackets,
+  LogLine,
+  LogLines,
+  Processes,
   RequestNow,
   Servables,
   ServableNow,
@@ -16,6 +19,7 @@ export type GraphListener = (counts: GraphCounts, shape: GraphShape) => void
 const FIRST_WAIT = 500
 const LONGEST_WAIT = 10_000
 const KEPT_REQUESTS = 200
+const KEPT_LINES = 1000
 
 /** All that `GET /v1/live` says, for all views: one stream per page, none while the page is hidden. */
 class Feed {
@@ -28,6 +32,10 @@ class Feed {
   /** The newest first. */
   requests = $state.raw<RequestNow[]>([])
   packets = $state.raw<LastPackets | null>(null)
+  /** The last two looks at the server's processes, the newer one first. */
+  processes = $state.raw<Processes[]>([])
+  /** The oldest first. */
+  log = $state.raw<LogLine[]>([])
 
   #graph = ""
   #focus = ""
@@ -145,6 +153,14 @@ class Feed {
       this.requests = [now, ...others].slice(0, KEPT_REQUESTS)
       for (const listener of this.#requestListeners) listener(now)
     } else if (event === "packets") this.packets = value as LastPackets
+    else if (event === "processes")
+      this.processes = [value as Processes, ...this.processes.slice(0, 1)]
+    else if (event === "log") {
+      // A new stream sends all that are kept, and a new server counts from 1.
+      const { lines } = value as LogLines
+      const first = lines[0]?.number ?? 0
+      this.log = [...this.log.filter(({ number }) => number < first), ...lines].slice(-KEPT_LINES)
+    }
   }
 }
 

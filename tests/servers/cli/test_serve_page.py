@@ -164,7 +164,9 @@ def test_the_page_is_on_where_everybody_who_reaches_it_may_see_it(
     [
         ((*OPEN, "--page=true"), "everybody who can reach this machine sees the page"),
         ((*OPEN, "--page=true", "--page_contents"), "and what is asked"),
+        ((*OPEN, "--page=true", "--page_operations"), "and what the log says"),
         ((*OPEN, "--page=true", "--page_edit=true"), "can run graphs here"),
+        (("--page=false", "--page_operations"), "--page_operations has no effect"),
         (("--page=false", "--page_contents"), "--page_contents has no effect"),
         (("--page=false", "--page_edit=true"), "--page_edit has no effect"),
         (("--page=true",), ""),
