@@ -28,6 +28,7 @@ from graphrt_base.interrupts import contained, raise_interrupt
 from graphrt_base.regular_file import read_regular_file
 from servers.contract.finding import Finding, with_word
 from servers.serving.graph_source import GraphSource, answer_problems
+from servers.serving.watched_files import store_addresses
 
 _log: Final = logging.getLogger(__name__)
 
@@ -114,8 +115,15 @@ class GraphCheck:
             raise_interrupt(error)
             self.add_failure(contained(error))
             return frozenset()
+        addresses = store_addresses(self.source)
         for each in checked.errors:
-            self.add("error", str(each))
+            text = str(each)
+            stored = next((address for address in addresses if f'"{address}"' in text), None)
+            if stored is None:
+                self.add("error", text)
+            else:
+                node = text.partition('": ')[0].removeprefix('node "')
+                self.add("warning", f'"{stored}" is in a store, and is not checked', node)
         for node, warning in checked.warnings:
             self.add("warning", warning, node)
         return checked.side_packets

@@ -37,6 +37,23 @@ def test_a_language_model_is_served_from_a_store_with_options_of_its_task(
         assert word not in log
 
 
+def test_options_of_a_node_name_a_model_and_its_draft_in_a_store(
+    s3: S3Server, bucket: str, tmp_path: Path
+) -> None:
+    put_demo(s3, bucket)
+    s3.put(bucket, "models/small", DEMO.parent / "demo_draft")
+    graph = (DEMO / "graph.pbtxt").read_text(encoding="utf-8")
+    named = f's3://{bucket}/models/demo" draft_models_path: "s3://{bucket}/models/small'
+    (tmp_path / "graph.pbtxt").write_text(graph.replace("./", named))
+    done = graphrt("validate", tmp_path)
+    assert (done.returncode, "is in a store, and is not checked" in done.stderr) == (0, True)
+    with ServerProcess(tmp_path) as server:
+        wait_until(server.is_ready, "the model is loaded")
+        body = {"model": tmp_path.name, "messages": HELLO, "max_tokens": 3}
+        reply = server.client.post(CHAT, num_assistant_tokens=2, **body)
+        assert reply.status == 200, reply.body
+
+
 def test_workers_share_one_download(s3: S3Server, bucket: str) -> None:
     put_demo(s3, bucket)
     with Link(s3.endpoint) as link:
