@@ -116,17 +116,16 @@ def merged(events: list[OutputEvent]) -> list[OutputEvent]:
         return events
     joined: list[OutputEvent] = []
     run: list[str] = []
-    kind: type[Content | Reasoning | Arguments] | None = None
+    last: Content | Reasoning | Arguments | None = None
     for event in events:
-        if kind is not None and type(event) is not kind:
-            joined.append(kind("".join(run)))
-            kind, run = None, []
-        match event:
-            case Content(text) | Reasoning(text) | Arguments(text):
-                kind = type(event)
-                run.append(text)
-            case _:
-                joined.append(event)
-    if kind is not None:
-        joined.append(kind("".join(run)))
+        if last is not None and type(event) is not type(last):
+            joined.append(last if len(run) == 1 else type(last)("".join(run)))
+            last, run = None, []
+        if isinstance(event, ToolCall):
+            joined.append(event)
+        else:
+            last = event
+            run.append(event.text)
+    if last is not None:
+        joined.append(last if len(run) == 1 else type(last)("".join(run)))
     return joined

@@ -496,7 +496,7 @@ class _Calls:
             else:
                 parts.append(text)
 
-        for place, (field, text) in enumerate(self._segments):
+        for place, (field, text, _) in enumerate(self._segments):
             match field:
                 case "":
                     add(text)

@@ -254,7 +254,7 @@ def _pairs(form: CallSyntax, special: SpecialLetters) -> Notation:
     """Return the notation of arguments that are written one by one."""
     before, within, after = "", "", ""
     has_key = has_value = False
-    for field, text in segments(form.argument):
+    for field, text, _ in segments(form.argument):
         match field:
             case "key":
                 has_key = True
@@ -324,7 +324,7 @@ def _written_call(
     form: CallSyntax, pattern: str, place: int, name: str, arguments: Mapping[str, Any] | str | None
 ) -> str:
     made = ""
-    for field, text in segments(pattern):
+    for field, text, _ in segments(pattern):
         match field:
             case "":
                 made += text

@@ -20,7 +20,15 @@ from calculators.llm.parsers.gemma_value import GemmaValue
 from calculators.llm.parsers.json_object import CallObject
 from calculators.llm.parsers.json_scanner import JsonScanner, json_or_string
 from calculators.llm.parsers.parser import Tags, TagScanner, tags_of
-from calculators.llm.parsers.pattern import MARK, PatternPart, atoms, head, sections, segments
+from calculators.llm.parsers.pattern import (
+    MARK,
+    PatternPart,
+    atoms,
+    head,
+    literal_part,
+    sections,
+    segments,
+)
 from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue, python_tags
 from calculators.llm.parsers.typed_value import (
     EMPTY,
@@ -93,6 +101,12 @@ class GrowingText(TagScanner):
                 self.is_exhausted = True
                 return False
             yield
+
+    @property
+    def is_at_blank(self) -> bool:
+        """True at white space, and where no text is left: `blanks` has something to do."""
+        next_one = self.text[self.place : self.place + 1]
+        return not next_one or next_one.isspace()
 
     def blanks_ahead(self) -> Reading[bool]:
         """Return True if other text follows, after white space, which is not taken."""
@@ -245,7 +259,7 @@ def _parts(calls: CallSyntax, pattern: str) -> Sequence[PatternPart]:
     if not calls.header_is_id:
         return parts
     # The text before the arguments is read as a whole, as clients change it in the history.
-    begin = PatternPart("", atoms(parts[0].literal)[0].partition("functions.")[0])
+    begin = literal_part(parts[0].atoms[0].partition("functions.")[0])
     index = next(i for i, part in enumerate(parts) if part.field == "json")
     separator = parts[index - 1]
     return (begin, PatternPart("header"), separator, *parts[index:])
@@ -809,7 +823,7 @@ class CallReader:
         end = self.form.ends[0] if self.form.ends else ""
         tags = python_tags(end)
         while True:
-            if not (yield from text.blanks()):
+            if text.is_at_blank and not (yield from text.blanks()):
                 return self._cut(call)
             first = text.text[text.place]
             # The bracket of the call may be missing.
@@ -821,7 +835,7 @@ class CallReader:
             if text.take_one(","):
                 continue
             key = yield from text.matched(_NAME, _LONGEST_NAME)
-            if not (yield from text.blanks()):
+            if text.is_at_blank and not (yield from text.blanks()):
                 return self._cut(call)
             if not _KEY_OF_PYTHON.fullmatch(key):
                 return call.is_announced
@@ -838,7 +852,8 @@ class CallReader:
         """Read one value. Return False if the call breaks off in it."""
         text = self.text
         schema = property_schema(call.schema, key)
-        yield from text.blanks()
+        if text.is_at_blank:
+            yield from text.blanks()
         quote = text.text[text.place : text.place + 1]
         if quote in ("'", '"') and types_of(schema) <= {"string"}:
             is_sent = call.begin(key)
@@ -885,7 +900,7 @@ class CallReader:
         ends = tags_of(":", ",", "}", *self.form.frame)
         follows_value = False
         while True:
-            if not (yield from text.blanks()):
+            if text.is_at_blank and not (yield from text.blanks()):
                 return self._cut(call)
             if text.text[text.place] == "}":
                 call.close()

@@ -13,6 +13,7 @@ from typing import Final
 
 from calculators.llm.parsers.json_scanner import compact_json, json_or_string
 from calculators.llm.parsers.parser import TagScanner, tags_of
+from calculators.llm.parsers.python_value import DECIMAL
 
 _WORDS: Final = {"true": "true", "false": "false", "null": "null", "none": "null"}
 
@@ -190,6 +191,8 @@ class GemmaValue:
         if not string and not is_closed:
             if inner is None:
                 self.text = bare
+            if DECIMAL.fullmatch(bare):
+                return bare
             return _WORDS.get(bare.lower()) or json_or_string(bare)
         return None if bare else string
 

@@ -22,15 +22,20 @@ MARK: Final = re.compile(r"[^\w\s.,:;'\"(){}!?-]")
 
 
 class PatternPart(NamedTuple):
-    """A field of a pattern, or a literal, whose ``field`` is ""."""
+    """A field of a pattern, or a literal, whose ``field`` is "".
+
+    Attributes:
+        atoms: the parts of a literal between which a text may have white space.
+    """
 
     field: str
     literal: str = ""
+    atoms: tuple[str, ...] = ()
 
-    @property
-    def atoms(self) -> tuple[str, ...]:
-        """The parts of a literal between which a text may have white space."""
-        return atoms(self.literal)
+
+def literal_part(literal: str) -> PatternPart:
+    """Return the part of a literal."""
+    return PatternPart("", literal, atoms(literal))
 
 
 @lru_cache(maxsize=1024)
@@ -46,11 +51,11 @@ def segments(pattern: str) -> tuple[PatternPart, ...]:
     place = 0
     for field in _FIELD.finditer(pattern):
         if field.start() > place:
-            found.append(PatternPart("", pattern[place : field.start()]))
+            found.append(literal_part(pattern[place : field.start()]))
         found.append(PatternPart(field[1]))
         place = field.end()
     if place < len(pattern):
-        found.append(PatternPart("", pattern[place:]))
+        found.append(literal_part(pattern[place:]))
     return tuple(found)
 
 

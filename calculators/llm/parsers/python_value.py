@@ -53,6 +53,8 @@ class PythonTags:
         ends = (end,) if end else ()
         self.end: Final = end
         self.bare: Final = Tags(*"\"'[{(]}),", *ends)
+        #: Within a bracket, where a comma ends nothing.
+        self.inner: Final = Tags(*"\"'[{(]})", *ends)
         self.string: Final = {
             quote: Tags(quote, "\\" + quote, "\\\\", *ends) for quote in ('"', "'")
         }
@@ -179,7 +181,8 @@ class PythonValue:
                 text, tag = scanner.take(self._tags.string[self._quote])
                 self._pieces.append(text)
             else:
-                tag = scanner.take_one("[{(]}),") or self._take_bare(scanner)
+                brackets = "[{(]})" if self._depth else "[{(]}),"
+                tag = scanner.take_one(brackets) or self._take_bare(scanner)
             if tag is None:
                 return None
             if tag == self._tags.end:
@@ -203,7 +206,7 @@ class PythonValue:
                     self._pieces.append(tag)
 
     def _take_bare(self, scanner: TagScanner) -> str | None:
-        text, tag = scanner.take(self._tags.bare)
+        text, tag = scanner.take(self._tags.inner if self._depth else self._tags.bare)
         if text:
             self._pieces.append(text)
             self._last = text.rstrip()[-1:] or self._last
@@ -247,6 +250,11 @@ class PythonValue:
 
     def to_json(self) -> str:
         """Return the JSON of a whole value; what is neither Python nor JSON becomes a string."""
+        if not self._parts and len(self._pieces) == 1:
+            # Nearly all other values: a bare word or number.
+            self.text = word = self._pieces[0].strip()
+            if word.isalnum():
+                return _scalar(word)
         self._end_bare()
         self.text = raw = "".join(self._raw).strip()
         if not raw:
@@ -330,6 +338,8 @@ def _container(parts: Sequence[tuple[bool, str]]) -> str | None:
 
 def _scalar(text: str) -> str:
     """Return the JSON of a word or number of Python; other text becomes a string."""
+    if DECIMAL.fullmatch(text):
+        return text
     if _WORD.fullmatch(text):
         return _json_word_of(text)
     if _NUMBER.fullmatch(text) and len(text) <= _LONGEST_NUMBER:
@@ -356,6 +366,8 @@ _NUMBER: Final = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+"
     r"|(?:0|[1-9][\d_]*)?(?:\.\d*)?(?:[eE][+-]?\d+)?)"
 )
+#: Written the same in JSON.
+DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 _HEX: Final = re.compile(r"-?0[xXoObB].*")
 _DOTS: Final = re.compile(r"\A-?\.|\.\Z|\.[eE]")
 _LONGEST_NUMBER: Final = 400

@@ -21,6 +21,11 @@ _COMBINATIONS: Final = ("anyOf", "oneOf", "allOf")
 _WIDER: Final = (*_COMBINATIONS, "nullable")
 #: Combinations and references within each other: schemas of tools have two or three.
 _DEEPEST: Final = 8
+_ONLY: Final = {
+    each: frozenset((each,))
+    for each in ("string", "integer", "number", "boolean", "object", "array", "null")
+}
+_ANY: Final = frozenset[str]()
 _WORDS: Final = {"true": "boolean", "false": "boolean", "none": "null", "null": "null"}
 _FIRST: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean"}
 #: What only Python reads, by its beginning: other text is no value.
@@ -38,6 +43,9 @@ class ArgumentSchema(NamedTuple):
     def node(self) -> Mapping[str, Any]:
         """The part, after its references; empty where it says nothing."""
         part, steps = self.part, 0
+        # Nearly all are; abstract classes take long to ask.
+        if type(part) is dict and "$ref" not in part:
+            return part
         while isinstance(part, Mapping) and "$ref" in part and steps < _DEEPEST:
             part = _referred(self.whole, part["$ref"])
             steps += 1
@@ -70,7 +78,7 @@ def _branches(schema: ArgumentSchema, depth: int) -> Sequence[ArgumentSchema]:
 def property_schema(schema: ArgumentSchema, key: str, depth: int = _DEEPEST) -> ArgumentSchema:
     """Return the schema of a member of an object, also where a branch of a combination has it."""
     properties = schema.node.get("properties")
-    if isinstance(properties, Mapping) and key in properties:
+    if (type(properties) is dict or isinstance(properties, Mapping)) and key in properties:
         return ArgumentSchema(properties[key], schema.whole)
     for branch in _branches(schema, depth):
         found = property_schema(branch, key, depth - 1)
@@ -88,11 +96,13 @@ def item_schema(schema: ArgumentSchema) -> ArgumentSchema:
 def types_of(schema: ArgumentSchema, depth: int = _DEEPEST) -> frozenset[str]:
     """Return the types of JSON that a value may have; empty where anything is allowed."""
     node = schema.node
+    if not node:
+        return _ANY
     declared = node.get("type")
     found = set[str]()
     if isinstance(declared, str):
         if declared != "any" and node.keys().isdisjoint(_WIDER):
-            return frozenset((declared,))
+            return _ONLY.get(declared) or frozenset((declared,))
         found = {declared}
     elif isinstance(declared, list):
         found = {each for each in declared if isinstance(each, str)}
