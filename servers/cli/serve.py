@@ -457,7 +457,11 @@ def _report_text(server: Server) -> str:
 
 
 #: What clients of an API of language models take as its base URL, behind the server's address.
-_BASES: Final = (("OpenAI", "/v1"), ("Anthropic, Google, Ollama", ""))
+_BASES: Final = (
+    ("OpenAI", "/v1"),
+    ("Anthropic, Google, Ollama, Cohere", ""),
+    ("Hugging Face, llama.cpp, SGLang", ""),
+)
 
 
 def _apis(available: Sequence[Servable], http: str | None, server: Server) -> list[str]:

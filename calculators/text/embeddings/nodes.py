@@ -160,8 +160,11 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
             form = googles
         elif path.endswith(EMBED.path):
             has_texts = isinstance(value, dict) and "texts" in value
-            has_inputs = isinstance(value, dict) and "inputs" in value
-            is_cohere = has_texts or (path.endswith(COHERE_PATH) and not has_inputs)
+            inputs = value.get("inputs") if isinstance(value, dict) else None
+            # Texts are text-embeddings-inference's, objects are Cohere's.
+            is_objects = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], dict)
+            is_path = path.endswith(COHERE_PATH) and inputs is None
+            is_cohere = has_texts or is_objects or is_path
             form = _COHERE if is_cohere else _TEI
         else:
             raise RequestError(

@@ -172,7 +172,7 @@ def describe(model: str) -> TaskDescription:
     schemas = {
         "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
         "EmbedInputsRequest": inputs,
-        "EmbedTextsRequest": with_timeout(COHERE_MEMBERS),
+        "EmbedTextsRequest": with_timeout(COHERE_MEMBERS, any_of=("texts", "inputs")),
         "EmbedContentRequest": with_timeout(EMBED_CONTENT_MEMBERS),
         "BatchEmbedContentsRequest": with_timeout(BATCH_MEMBERS),
         "OllamaEmbedRequest": with_timeout(OLLAMA_EMBED_MEMBERS),

@@ -20,13 +20,14 @@ from calculators.kit.requests.members import (
     Integer,
     Members,
     Value,
+    check_object,
     honoured,
     ignored,
     read_members,
     refused,
     table,
 )
-from calculators.kit.requests.schema import array, flag, integer, one_of, string, word
+from calculators.kit.requests.schema import array, flag, integer, one_of, record, string, word
 from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
@@ -356,7 +357,18 @@ TEI_MEMBERS: Final[Members] = table(
 COHERE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
     DEFAULT_MODEL,
-    honoured("texts", Value(array(string(), minItems=1)), "The texts.", is_required=True),
+    honoured("texts", Value(array(string(), minItems=1)), "The texts."),
+    honoured(
+        "inputs",
+        Array(
+            record(
+                {"content": array(record({"type": word(("text",)), "text": string()}))},
+                required=("content",),
+            ),
+            {"minItems": 1},
+        ),
+        "The texts in parts, instead; the parts of one are joined by lines.",
+    ),
     honoured(
         "embedding_types",
         Array(word(_FORMATS)),
@@ -367,8 +379,9 @@ COHERE_MEMBERS: Final[Members] = table(
     honoured("input_type", STRING, "As that of /v3/embeddings."),
     honoured("truncate", TRUNCATION_MEMBERS["truncate"].reader, "The default is END."),
     ABOUT_THE_CLIENT,
+    ignored("is about how soon an answer comes", "priority"),
     ignored("is about what is returned on errors of Cohere's own service", "strict_tools"),
-    refused("is not supported: the model embeds texts", "images inputs"),
+    refused("is not supported: the model embeds texts", "images"),
 )
 
 
@@ -490,7 +503,16 @@ def parse_ollama_embeddings_request(body: object) -> EmbeddingsRequest:
 def parse_cohere_request(body: object) -> EmbeddingsRequest:
     """Return the request of a parsed JSON body of ``/v2/embed``; see `parse_embeddings_request`."""
     read = read_members(fields.body_object(body), COHERE_MEMBERS)
-    texts = read_texts(read, "texts")
+    if "inputs" in read:
+        if "texts" in read:
+            raise fields.combined("inputs", "texts")
+        read["texts"] = [
+            _input_text(each, f"inputs[{place}]") for place, each in enumerate(read["inputs"])
+        ]
+    try:
+        texts = read_texts(read, "texts")
+    except RequestError as error:
+        raise fields.renamed(error, {"texts": "inputs"} if "inputs" in read else {}) from None
     if not texts.is_list or texts.ids:
         raise fields.wrong_type("texts", "an array of strings", read["texts"])
     formats = read.get("embedding_types") or ("float",)
@@ -506,3 +528,28 @@ def parse_cohere_request(body: object) -> EmbeddingsRequest:
         formats=tuple(dict.fromkeys(formats)),
         dimensions=read.get("output_dimension"),
     )
+
+
+def _input_text(value: object, path: str) -> str:
+    """Return the text of one of Cohere's inputs."""
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "an object with content", value)
+    check_object(value, path, ("content",))
+    parts = fields.array(value, "content", f"{path}.content")
+    if not parts:
+        raise fields.missing(f"{path}.content", "an array of parts with texts")
+    texts = []
+    for place, part in enumerate(parts):
+        where = f"{path}.content[{place}]"
+        if not isinstance(part, dict):
+            raise fields.wrong_type(where, "an object", part)
+        kind = fields.string(part, "type", f"{where}.type")
+        if kind not in (None, "text"):
+            shown = fields.describe(kind)
+            raise fields.invalid(f"{where}.type", f"{shown} is not supported: texts are embedded")
+        text = fields.string(part, "text", f"{where}.text")
+        if text is None:
+            raise fields.missing(f"{where}.text")
+        check_object(part, where, ("type", "text"))
+        texts.append(text)
+    return "\n".join(texts)

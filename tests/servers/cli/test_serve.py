@@ -36,8 +36,12 @@ def test_a_config_is_served_and_says_how_to_try_it(config: Path) -> None:
         assert "INFO servers.serving.graph_definition: echo: loaded in" in shown
         assert f"curl http://127.0.0.1:{serving.port}{CHAT} " in shown
         assert '"model": "echo"' in serving.log[-1]
-        for name, path in (("OpenAI", "/v1"), ("Anthropic, Google, Ollama", ""), ("KServe", "/v2")):
-            assert f"  {name:25}  http://127.0.0.1:{serving.port}{path}\n" in shown
+        for name, path in (
+            ("OpenAI", "/v1"),
+            ("Anthropic, Google, Ollama, Cohere", ""),
+            ("KServe", "/v2"),
+        ):
+            assert f"  {name:33}  http://127.0.0.1:{serving.port}{path}\n" in shown
         with chat(serving, "echo", x=1) as response:
             assert (response.status, response.read()) == (200, b'{"model": "echo", "x": 1}')
         assert serving.get("/v2/health/ready")[0] == 200

@@ -79,6 +79,9 @@ def with_cohere(url: str) -> Any:
         input_type="search_document",
         embedding_types=["float", "int8"],
     )
+    inputs: Any = [{"content": [{"type": "text", "text": each}]} for each in TEXTS]
+    same = client.embed(model=MODEL, input_type="search_document", inputs=inputs)
+    assert same.embeddings.float_ == answer.embeddings.float_
     return {"vectors": answer.embeddings.float_, "int8": answer.embeddings.int8}
 
 

@@ -201,6 +201,19 @@ def test_the_form_of_cohere(model: EmbeddedModel) -> None:
     close(answer["embeddings"]["float"], *(expected(text, "MEAN") for text in TEXTS))
     assert answer["texts"] == TEXTS
     assert answer["meta"]["billed_units"]["input_tokens"] == sum(len(tokens(t)) for t in TEXTS)
+    parts = [[{"type": "text", "text": each}] for each in TEXTS]
+    given = model.ask("/v2/embed", inputs=[{"content": each} for each in parts])
+    assert given["texts"] == TEXTS
+    assert given["embeddings"]["float"] == answer["embeddings"]["float"]
+    for member, path in (
+        ({"inputs": [{"content": [{"type": "image_url"}]}]}, "inputs[0].content[0].type"),
+        ({"inputs": [{"content": []}]}, "inputs[0].content"),
+        ({"inputs": [{}, 5]}, "inputs[0].content"),
+        ({"inputs": [{"content": parts[0]}], "texts": TEXTS}, "inputs"),
+    ):
+        with pytest.raises(RequestError) as caught:
+            model.ask("/v2/embed", **member)
+        assert caught.value.param == path
     cut = model.ask("/v2/embed", texts=["word " * 100])  # Cohere's default is END
     assert cut["meta"]["billed_units"]["input_tokens"] == MAX_TOKENS
     with pytest.raises(RequestError, match="longer than allowed"):
