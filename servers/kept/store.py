@@ -46,6 +46,8 @@ LOST_SECONDS: Final = 30
 #: Bytes that SQLite takes for an object beside its content, about.
 _OBJECT_BYTES: Final = 512
 _AT_A_TIME: Final = 64
+#: Bytes after which a page of a list ends.
+_PAGE_BYTES: Final = 1 << 20
 #: Where a bound is exceeded, so much of it is made free: a 64th.
 _SPARE: Final = 64
 #: The tables with parts of an object, and the columns with its number; the object is the last.
@@ -747,7 +749,8 @@ class ResponseStore:
         """Make a conversation with items, and return it.
 
         Raises:
-            RequestError: an item names another one that is not kept.
+            RequestError: an item names another one that is not kept, or the items are larger than
+                all that may be kept.
         """
         now = unix_seconds()
         body = {"id": conversation_id, "object": "conversation", "created_at": now}
@@ -785,7 +788,8 @@ class ResponseStore:
         """Add items to a conversation, and return them with their ids.
 
         Raises:
-            RequestError: NOT_FOUND, there is no such conversation, or no item that one names.
+            RequestError: NOT_FOUND, there is no such conversation, or no item that one names; the
+                conversation would be larger than all that may be kept.
         """
         with self._transaction():
             added = self._add_items(conversation_id, owner, items)
@@ -800,6 +804,10 @@ class ResponseStore:
         ]
         added = items_of(named, items.key_of(0, os.urandom(items.SECRET_DIGITS // 2).hex()))
         self._add_entries(number, owner, [(str(each["id"]), _encode(each)) for each in added])
+        [(size,)] = self._rows("select size from objects where number = ?", number)
+        if size > self.bounds.size:
+            text = f"the conversation would have {size} bytes, of {self.bounds.size} that are kept"
+            raise RequestError(f"items: {text} in all", param="items", detail=text)
         return added
 
     def items(
@@ -815,12 +823,30 @@ class ResponseStore:
         if after:
             bound = self._entry(number, after)[0]
         beyond, order = (">", "asc") if ascending else ("<", "desc")
-        found = self._rows(
+        found, has_more = self._page(
             f"select body from entries where conversation = ? and number {beyond} ?"
-            f" order by number {order} limit ?",
-            *(number, bound, limit + 1),
+            f" order by number {order}",
+            limit,
+            *(number, bound),
         )
-        return [_decoded(body) for (body,) in found[:limit]], len(found) > limit
+        return [_decoded(body) for (body,) in found], has_more
+
+    def _page(self, statement: str, limit: int, *values: Any) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return the first rows, and True if there are more.
+
+        They are ``limit`` at most, and end where their bodies, the first column, have many bytes.
+        """
+        found: list[tuple[Any, ...]] = []
+        size = 0
+        try:
+            for row in self._connection.execute(f"{statement} limit ?", (*values, limit + 1)):
+                size += len(row[0])
+                if len(found) == limit or (found and size > _PAGE_BYTES):
+                    return found, True
+                found.append(row)
+        except (OSError, sqlite3.Error) as error:
+            raise _store_error(error) from error
+        return found, False
 
     def _entry(self, number: int, item_id: str) -> tuple[int, bytes]:
         found = self._rows(
@@ -898,13 +924,14 @@ class ResponseStore:
         for name, value in metadata.items():
             where += " and exists (select 1 from json_each(metadata) where key = ? and value = ?)"
             values += [name, value]
-        found = self._rows(
+        found, has_more = self._page(
             f"select body, metadata from objects where {where}"
-            f" order by number {'asc' if ascending else 'desc'} limit ?",
-            *(*values, limit + 1),
+            f" order by number {'asc' if ascending else 'desc'}",
+            limit,
+            *values,
         )
-        shown = [{**_decoded(body), "metadata": json.loads(text)} for body, text in found[:limit]]
-        return shown, len(found) > limit
+        shown = [{**_decoded(body), "metadata": json.loads(text)} for body, text in found]
+        return shown, has_more
 
     def chat_messages(self, chat_id: str, owner: str) -> list[JsonObject]:
         """Return the messages that a chat completion answers.

@@ -115,7 +115,7 @@ def test_keys_keep_apart_and_batches_keep_nothing(tmp_path: Path, clients: Clien
             batch = mine.batches.retrieve(batch.id)
         assert batch.error_file_id is not None
         text = mine.files.content(batch.error_file_id).text
-        assert "keeps no responses" in text
+        assert "no responses are kept" in text
 
 
 def test_a_directory_that_cannot_be_used_is_an_error_at_the_start(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ keeps the answer. Responses in the background run in tasks of their own.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -183,7 +182,7 @@ class AnswerKeeper:
             **{name: self.body.get(name) for name in names},
             **self.continued.echo,
         }
-        return structs.replace(self._kept, body=json.dumps(queued).encode())
+        return structs.replace(self._kept, body=msgspec.json.encode(queued))
 
 
 class KeptRequests:
@@ -378,7 +377,9 @@ class KeptRequests:
 
         response_id = answer.continued.id
         owner = owner_of(exchange.record, self._settings)
-        begun = await self._desk.begin(answer.in_background(), response_id, run)
+        # In a thread: its tools and instructions may be long.
+        queued = await asyncio.to_thread(answer.in_background)
+        begun = await self._desk.begin(queued, response_id, run)
         await begun.has_begun(_REFUSED_SECONDS)
         exchange.record.warnings = records[0].warnings if records else ()
         if begun.error is not None and not begun.has_events:
@@ -451,8 +452,9 @@ class KeptRequests:
         query = query_of(exchange.request)
         if route.endpoint is Endpoint.RESPONSE_ITEMS:
             page = ListPage.of(query)
-            items = await desk.ask(lambda store: store.input_items(item, owner))
-            return _list(exchange, *page.cut(items))
+            return await self._list(
+                exchange, lambda store: page.cut(store.input_items(item, owner))
+            )
         if not _truth(query, "stream"):
             body, _ = await desk.ask(lambda store: store.response(item, owner))
             return json_answer(exchange, body)
@@ -475,9 +477,8 @@ class KeptRequests:
             asked = await self._read(exchange, kept_items.CONVERSATION_MEMBERS)
             made = f"conv_{os.urandom(16).hex()}"
             metadata, items = asked.get("metadata") or {}, asked.get("items") or []
-            return object_answer(
-                exchange,
-                await desk.ask(lambda store: store.add_conversation(made, owner, metadata, items)),
+            return await self._object(
+                exchange, lambda store: store.add_conversation(made, owner, metadata, items)
             )
         known = _known_id(route.item, KeptKind.CONVERSATION)
         if route.endpoint is Endpoint.CONVERSATION:
@@ -487,30 +488,49 @@ class KeptRequests:
                 return object_answer(exchange, gone)
             if method == "POST":
                 await self._set_metadata(exchange, known, owner, KeptKind.CONVERSATION)
-            return object_answer(
-                exchange, await desk.ask(lambda store: store.conversation(known, owner))
-            )
+            return await self._object(exchange, lambda store: store.conversation(known, owner))
         if route.endpoint is Endpoint.CONVERSATION_ITEM:
             part = route.part
             if method == "DELETE":
                 await desk.ask(lambda store: store.delete_item(known, owner, part))
-                return object_answer(
-                    exchange, await desk.ask(lambda store: store.conversation(known, owner))
-                )
-            return object_answer(
-                exchange, await desk.ask(lambda store: store.item(known, owner, part))
-            )
+                return await self._object(exchange, lambda store: store.conversation(known, owner))
+            return await self._object(exchange, lambda store: store.item(known, owner, part))
         if method == "POST":
             asked = await self._read(exchange, kept_items.ADDED_ITEMS_MEMBERS)
-            added = await desk.ask(lambda store: store.add_items(known, owner, asked["items"]))
-            return _list(exchange, added, has_more=False)
+            return await self._list(
+                exchange, lambda store: (store.add_items(known, owner, asked["items"]), False)
+            )
         page = ListPage.of(query_of(exchange.request))
-        items, has_more = await desk.ask(
+        return await self._list(
+            exchange,
             lambda store: store.items(
                 known, owner, after=page.after, limit=page.limit, ascending=page.ascending
-            )
+            ),
         )
-        return _list(exchange, items, has_more=has_more)
+
+    async def _object(
+        self, exchange: Exchange, work: Callable[[ResponseStore], JsonObject]
+    ) -> web.Response:
+        """Answer with what ``work`` returns, encoded in the store's thread: it may be long."""
+        body = await self._desk.ask(lambda store: msgspec.json.encode(work(store)))
+        return json_answer(exchange, body)
+
+    async def _list(
+        self, exchange: Exchange, work: Callable[[ResponseStore], tuple[list[JsonObject], bool]]
+    ) -> web.Response:
+        """Answer with the page that ``work`` returns, and whether there are more."""
+
+        def listed(store: ResponseStore) -> JsonObject:
+            data, has_more = work(store)
+            return {
+                "object": "list",
+                "data": data,
+                "first_id": data[0]["id"] if data else None,
+                "last_id": data[-1]["id"] if data else None,
+                "has_more": has_more,
+            }
+
+        return await self._object(exchange, listed)
 
     async def _read(self, exchange: Exchange, members: Members) -> JsonObject:
         """Return the checked members of a JSON body; without a body, none."""
@@ -545,7 +565,8 @@ class KeptRequests:
                 for name, value in query.items()
                 if (found := _METADATA.fullmatch(name)) is not None
             }
-            chats, has_more = await desk.ask(
+            return await self._list(
+                exchange,
                 lambda store: store.chats(
                     owner,
                     model=query.get("model"),
@@ -553,21 +574,21 @@ class KeptRequests:
                     after=page.after,
                     limit=page.limit,
                     ascending=page.ascending,
-                )
+                ),
             )
-            return _list(exchange, chats, has_more=has_more)
         item = _known_id(route.item, KeptKind.CHAT)
         if route.endpoint is Endpoint.CHAT_MESSAGES:
             page = ListPage.of(query, order="asc")
-            messages = await desk.ask(lambda store: store.chat_messages(item, owner))
-            return _list(exchange, *page.cut(messages))
+            return await self._list(
+                exchange, lambda store: page.cut(store.chat_messages(item, owner))
+            )
         if exchange.request.method == "DELETE":
             await desk.ask(lambda store: store.delete(item, owner, KeptKind.CHAT))
             gone = {"id": item, "object": "chat.completion.deleted", "deleted": True}
             return object_answer(exchange, gone)
         if exchange.request.method == "POST":
             await self._set_metadata(exchange, item, owner, KeptKind.CHAT)
-        return object_answer(exchange, await desk.ask(lambda store: store.chat(item, owner)))
+        return await self._object(exchange, lambda store: store.chat(item, owner))
 
 
 class ListPage(NamedTuple):
@@ -645,16 +666,3 @@ def _truth(query: Mapping[str, str], name: str) -> bool:
 
 def _store_error(error: StoreError) -> HttpError:
     return HttpError(503, error.message, cause=error.__cause__)
-
-
-def _list(exchange: Exchange, data: list[JsonObject], has_more: bool) -> web.Response:
-    return object_answer(
-        exchange,
-        {
-            "object": "list",
-            "data": data,
-            "first_id": data[0]["id"] if data else None,
-            "last_id": data[-1]["id"] if data else None,
-            "has_more": has_more,
-        },
-    )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from graph_runtime import Code
 from servers.batches import objects
 from servers.kept.items import completion_of, items_of, key_of, place_of
 from servers.kept.store import (
@@ -215,6 +216,39 @@ def test_deleted_text_is_not_left_in_the_file(tmp_path: Path) -> None:
     store.close()
     for file in tmp_path.iterdir():
         assert b"secret of the geese" not in file.read_bytes()
+
+
+def test_a_page_ends_where_it_has_many_bytes(store: ResponseStore) -> None:
+    store.add_conversation("conv", "", {}, [])
+    for text in "abc":
+        given = [{"role": "user", "content": text * 900_000}]
+        store.add_items("conv", "", given)
+        request = json.dumps({"messages": given}).encode()
+        chat = json.dumps({"id": f"chat_{text}", "choices": [text * 900_000]}).encode()
+        store.add(KeptObject(kind=KeptKind.CHAT, owner="", request=request, body=chat))
+    asked: dict[str, Any] = {"limit": 100, "ascending": True}
+    after, seen = "", 0
+    while True:
+        [item], has_more = store.items("conv", "", after=after, **asked)
+        after, seen = item["id"], seen + 1
+        if not has_more:
+            break
+    assert seen == 3
+    chats, has_more = store.chats("", model=None, metadata={}, after="chat_a", **asked)
+    assert ([each["id"] for each in chats], has_more) == (["chat_b"], True)
+
+
+def test_a_conversation_has_room_for_all_its_items_or_is_refused() -> None:
+    store = ResponseStore(KeptBounds(size=10_000))
+    large = [{"role": "user", "content": "x" * 10_000}]
+    error = refused(lambda: store.add_conversation("large", "", {}, large))
+    assert (error.param, "10000" in error.message) == ("items", True)
+    store.add_conversation("conv", "", {}, [{"role": "user", "content": "x"}])
+    assert refused(lambda: store.add_items("conv", "", large)).param == "items"
+    items, _ = store.items("conv", "", after="", limit=9, ascending=True)
+    assert len(items) == 1
+    assert refused(lambda: store.conversation("large", "")).code is Code.NOT_FOUND
+    store.close()
 
 
 def test_what_is_deleted_leaves_no_rows(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def parse_responses_request(
         if body.get(name):
             # The front has taken them out of the body where it keeps responses.
             raise fields.invalid(
-                name, "this server keeps no responses; send the earlier items as input"
+                name, "no responses are kept here; send the earlier items as input"
             )
     _check_stream_options(body)
     # All options are without effect.

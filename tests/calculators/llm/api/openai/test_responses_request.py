@@ -219,10 +219,10 @@ def test_members_without_effect_are_accepted(members: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("members", "param", "text"),
     [
-        ({"previous_response_id": "resp_1"}, "previous_response_id", "keeps no responses"),
-        ({"conversation": "conv_1"}, "conversation", "keeps no responses"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "no responses are kept"),
+        ({"conversation": "conv_1"}, "conversation", "no responses are kept"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt", "stored"),
-        ({"background": True}, "background", "keeps no responses"),
+        ({"background": True}, "background", "no responses are kept"),
         ({"background": 0}, "background", "true or false"),
         ({"n": 2}, "n", "one answer"),
         ({"instructions": 3}, "instructions", "a string"),
