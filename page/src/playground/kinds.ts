@@ -55,6 +55,12 @@ export const KINDS: Kind[] = [
     load: () => import("./sound/Transcription.svelte"),
   },
   {
+    id: "talk",
+    title: "Talk",
+    path: "/realtime",
+    load: () => import("./sound/Talk.svelte"),
+  },
+  {
     id: "speech",
     title: "Text to speech",
     path: "/audio/speech",

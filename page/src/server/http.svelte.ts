@@ -67,6 +67,12 @@ export function postBody(path: string, body: unknown, init: RequestInit = {}): P
   return request(path, { method: "POST", ...init, headers, body: JSON.stringify(body) })
 }
 
+/** A WebSocket of this server, with the key, which pages can send as a subprotocol only. */
+export function openSocket(path: string): WebSocket {
+  const protocols = key ? ["realtime", `openai-insecure-api-key.${key}`] : ["realtime"]
+  return new WebSocket(address(path).replace(/^http/, "ws"), protocols)
+}
+
 /** The server-sent events of an answer; ends with the stream, or when `init.signal` is aborted. */
 export async function* stream(path: string, init: RequestInit = {}): AsyncGenerator<ServerEvent> {
   const response = await request(path, init)

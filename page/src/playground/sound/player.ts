@@ -25,6 +25,11 @@ export class Player {
     return samples
   }
 
+  /** Seconds of sound that are still to be played. */
+  get left(): number {
+    return Math.max(0, this.#next - this.#context.currentTime)
+  }
+
   close(): void {
     if (this.#context.state !== "closed") void this.#context.close()
   }
