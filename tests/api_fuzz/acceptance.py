@@ -25,7 +25,7 @@ BEYOND_SCHEMAS: Final = re.compile(
     "|".join(
         (
             # The model.
-            r"does not read (images|audio)",
+            r"does not (read (images|audio)|take videos)",
             r"shows nothing of a message of the role",
             r"this model's chat template has no place for documents",
             r"served without a draft model",

@@ -60,10 +60,12 @@ VIDEO_PART: Final = record(
         "type": word(VIDEO_TYPES),
         "video_url": _VIDEO,
         "video": _VIDEO,
-        "fps": number(
-            "Frames per second that the model gets of a file, or that the frames have.",
-            exclusiveMinimum=0,
-            maximum=MAX_FPS,
+        "fps": nullable(
+            number(
+                "Frames per second that the model gets of a file, or that the frames have.",
+                exclusiveMinimum=0,
+                maximum=MAX_FPS,
+            )
         ),
     },
     "Only for a model that takes videos.",

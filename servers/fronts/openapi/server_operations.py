@@ -260,6 +260,9 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
             "reasoning_parser": string(
                 "Of a language model: the form of its reasoning, `none` without one."
             ),
+            "input_modalities": array(
+                word(("text", "image", "audio", "video")), "What a language model reads."
+            ),
             "form_of_answers": string(
                 "How a language model writes calls and reasoning, made of its chat template where"
                 " no known family does so; absent otherwise."

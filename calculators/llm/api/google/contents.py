@@ -221,7 +221,7 @@ class _Conversation:
     def _video(self, part: Mapping[str, Any], path: str, url: str, member: str) -> dict[str, Any]:
         place = f"{path.rpartition('.')[0]}.videoMetadata"
         told = read_object(part.get("videoMetadata") or {}, place, _VIDEO)
-        fps = told.get("fps", 1.0)
+        fps = 1.0 if told.get("fps") is None else told["fps"]
         if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
             raise fields.invalid(
                 f"{place}.fps", f"expected frames per second above 0, up to {MAX_FPS}"
