@@ -492,9 +492,13 @@ def _ollama_schemas() -> Mapping[str, Schema]:
     return OLLAMA_SCHEMAS
 
 
+#: Members with what is said, and the value that says nothing.
+_NOTHING: Final = {"messages": [], "prompt": "", "images": [], "suffix": "", "context": []}
+
+
 def _loaded(members: Mapping[str, Any], *, path: str) -> str | None:
     """Return the answer to a request that says nothing; None: it says something."""
-    if any(members.get(name) for name in ("messages", "prompt", "images", "suffix", "context")):
+    if any(members.get(name) not in (None, nothing) for name, nothing in _NOTHING.items()):
         return None
     from calculators.language.generation_request import Api
     from calculators.llm.api.ollama.ollama_writer import loaded_answer

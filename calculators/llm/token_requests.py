@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calculators.kit.requests import fields
 from calculators.kit.requests.members import (
     BOOLEAN,
+    DEFAULT_MODEL,
     EVERYWHERE,
     STRING,
     Array,
@@ -41,7 +42,6 @@ from calculators.llm.requests.completions_request import (
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.tools import CHAT_NAME, read_tools
 
 if TYPE_CHECKING:
     from calculators.llm.servable import LlmServable
@@ -52,6 +52,7 @@ _OF_CHATS: Final = (
     *("messages", "tools", "tool_choice", "add_generation_prompt", "continue_final_message"),
     *("chat_template_kwargs", "documents", "reasoning_effort", "enable_thinking"),
 )
+_ANY: Final = ({"role": "user", "content": "any"},)
 #: Members with a text; one of them says whose form is meant.
 TEXTS: Final = ("text", "prompt", "messages", "content", "inputs")
 
@@ -59,7 +60,7 @@ MEMBERS: Final[Members] = table(
     EVERYWHERE,
     (member for name, member in CHAT_MEMBERS.items() if name in _OF_CHATS),
     (member for name, member in TOKENIZE_MEMBERS.items() if name != "text"),
-    honoured("model", STRING),
+    DEFAULT_MODEL,
     honoured("text", TOKENIZE_MEMBERS["text"].reader, "A text, or several."),
     honoured("messages", CHAT_MEMBERS["messages"].reader, "The prompt of a chat; vLLM's form."),
     honoured("prompt", _TEXT, "A text; vLLM's form."),
@@ -74,7 +75,7 @@ MEMBERS: Final[Members] = table(
 )
 DETOKENIZE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
-    honoured("model", STRING),
+    DEFAULT_MODEL,
     honoured(
         "tokens",
         Value(array(integer(minimum=0), maxItems=MAX_PADDED), Array().read),
@@ -118,15 +119,13 @@ def parse_tokens_request(
     if len(forms) > 1:
         raise fields.combined(forms[1], forms[0])
     form = forms[0] if forms else "text"
-    if form != "messages" and body.get("tools") is not None:
-        read_tools(
-            {"tools": body["tools"]}, limits, longest_name=CHAT_NAME
-        )  # which have no effect, and may be wrong
+    if form != "messages":  # what is about a chat has no effect, and may be wrong
+        chat_of({**given, "messages": list(_ANY)}, limits, defaults)
     with_texts = body.get("return_token_strs", False) or body.get("with_pieces", False)
     match form:
         case "text":
             own = {name: each for name, each in given.items() if name in TOKENIZE_MEMBERS}
-            texts = parse_tokenize_request({"model": "any", **own})
+            texts = parse_tokenize_request({**own, "model": "any"})
             return TokensRequest(form=form, texts=texts)
         case "messages":
             return TokensRequest(
@@ -224,10 +223,11 @@ def parse_detokenize_request(value: object) -> tuple[int, ...]:
     if tokens is None:
         raise fields.missing("tokens", "an array of token ids")
     fields.check_most("tokens", len(tokens), "ids", MAX_PADDED)
-    for i, each in enumerate(tokens):
+    ids = tuple(map(fields.whole, tokens))
+    for i, each in enumerate(ids):
         if type(each) is not int:
             raise fields.wrong_type(f"tokens[{i}]", "a token id", each)
-    return tuple(tokens)
+    return ids
 
 
 async def answer_detokenize(servable: LlmServable, ids: tuple[int, ...]) -> str:

@@ -13,7 +13,8 @@ from calculators.kit.requests.schema import number, one_of, string
 #: Seconds of a unit, by Go's names.
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,12})?)(ns|us|µs|ms|s|m|h)")
-_WHOLE: Final = re.compile(rf"[+-]?(?:(?:{_PART.pattern})+|[0-9]{{1,12}})")
+_WHOLE: Final = re.compile(rf"[+-]?((?:{_PART.pattern})+|[0-9]{{1,12}})")
+_LONGEST: Final = 99
 
 
 def keep_alive_seconds(value: Any, path: str) -> float:
@@ -22,7 +23,7 @@ def keep_alive_seconds(value: Any, path: str) -> float:
     Raises:
         RequestError: it is neither a number of seconds nor a duration such as "5m".
     """
-    if isinstance(value, str) and len(value) < 100 and _WHOLE.fullmatch(value):
+    if isinstance(value, str) and len(value) <= _LONGEST and _WHOLE.fullmatch(value):
         parts = _PART.findall(value)
         seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
         seconds = seconds if parts else float(value)
@@ -34,7 +35,10 @@ def keep_alive_seconds(value: Any, path: str) -> float:
 
 KEEP_ALIVE: Final = honoured(
     "keep_alive",
-    Value(one_of(number(), string()), keep_alive_seconds),
+    Value(
+        one_of(number(), string(pattern=f"^{_WHOLE.pattern}$", maxLength=_LONGEST)),
+        keep_alive_seconds,
+    ),
     "0 unloads a model that loads on demand and that nobody else uses, where clients may unload. "
     "Otherwise the server's own limits say how long a model stays.",
 )

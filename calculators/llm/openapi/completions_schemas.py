@@ -117,12 +117,28 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
             "file",
             {"file": record(FILE, anyOf=HAS_FILE)},
         ),
+        FlatFilePart=record(
+            {"type": const("input_file"), **FILE}, required=("type",), anyOf=HAS_FILE
+        ),
         SaidRefusalPart=tagged("refusal", {"refusal": string()}),
         OtherPart=record(
             {"type": {"type": "string", "not": {"enum": _PARTS}}},
             "A part that this server does not know: left out with a warning.",
             required=("type",),
         ),
+    ),
+    "SaidToolCall": record(
+        {
+            "id": _TEXT,
+            "function": record(
+                {
+                    "name": string(),
+                    "arguments": {"description": "A JSON object, mostly as text."},
+                },
+                required=("name",),
+            ),
+        },
+        required=("function",),
     ),
     "ChatMessage": request(
         {
@@ -142,21 +158,7 @@ MESSAGE_SCHEMAS: Final[dict[str, Schema]] = {
                 "The predecessor of `tool_calls`.",
                 required=("name",),
             ),
-            "tool_calls": array(
-                record(
-                    {
-                        "id": _TEXT,
-                        "function": record(
-                            {
-                                "name": string(),
-                                "arguments": {"description": "A JSON object, mostly as text."},
-                            },
-                            required=("name",),
-                        ),
-                    },
-                    required=("function",),
-                )
-            ),
+            "tool_calls": array(ref("SaidToolCall")),
             "tool_call_id": _TEXT,
             "name": _TEXT,
         },

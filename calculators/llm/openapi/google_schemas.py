@@ -8,17 +8,25 @@ from calculators.images.media.image import MAX_FPS
 from calculators.kit.requests import schema
 from calculators.kit.requests.members import body_schema
 from calculators.llm.api.google.contents import DURATION
-from calculators.llm.api.google.generate_content_request import CONFIG_MEMBERS, THINKING_MEMBERS
+from calculators.llm.api.google.generate_content_request import (
+    CONFIG_MEMBERS,
+    MODE,
+    THINKING_MEMBERS,
+)
 from calculators.llm.requests.tools import LONGEST_NAME, name_pattern
 
 _PLAIN: Final = "Names may be written as in protobuf too, `inline_data`."
 _NAME: Final = schema.string(pattern=f"^{name_pattern(LONGEST_NAME)}$")
+#: Protobuf takes one for a list of one.
+_PARTS: Final = schema.one_of(
+    schema.array(schema.one_of(schema.ref("Part"), schema.string())), schema.ref("Part")
+)
 
 GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
     "Content": schema.request(
         {
             "role": schema.word(("user", "model", "function", "tool")),
-            "parts": schema.array(schema.ref("Part")),
+            "parts": _PARTS,
         }
     ),
     "Part": schema.request(
@@ -74,7 +82,7 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
             "response": schema.anything(
                 "`output` and `error` alone are shown to the model as texts."
             ),
-            "parts": schema.array(schema.ref("Part")),
+            "parts": _PARTS,
         },
         required=("name",),
     ),
@@ -95,7 +103,7 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
         {
             "functionCallingConfig": schema.request(
                 {
-                    "mode": schema.word(("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")),
+                    "mode": MODE.schema(""),
                     "allowedFunctionNames": schema.array(schema.string()),
                 }
             )

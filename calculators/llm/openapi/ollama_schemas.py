@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.kit.requests import schema
+from calculators.kit.requests.members import COUNT
 from calculators.llm.api.ollama.ollama_request import options_schema
 
 _NANOSECONDS: Final = schema.integer("In nanoseconds.", minimum=0)
-_CALL: Final = schema.record(
+_CALL: Final = schema.request(
     {
         "id": schema.string(),
-        "function": schema.record(
+        "function": schema.request(
             {
-                "index": schema.integer(minimum=0),
+                "index": COUNT.schema(""),
                 "name": schema.string(),
-                "arguments": schema.anything("An object."),
+                "arguments": schema.one_of(
+                    schema.anything(), schema.string(), about="An object; its JSON is read too."
+                ),
             },
             required=("name",),
         ),
@@ -58,6 +61,7 @@ OLLAMA_SCHEMAS: Final[dict[str, schema.Schema]] = {
             "tool_calls": schema.nullable(schema.array(schema.ref("OllamaToolCall"))),
             "tool_name": schema.nullable(schema.string("Of a result: the name of the tool.")),
             "tool_call_id": schema.nullable(schema.string("Of a result: the id of the call.")),
+            "name": schema.nullable(schema.string("As `tool_name`.")),
         },
         required=("role",),
     ),

@@ -588,10 +588,11 @@ def _structured_outputs(value: object, path: str) -> StructuredOutput | None:
     found: list[StructuredOutput] = []
     for name, inner in value.items():
         where = f"{path}.{name[:40]}"
-        if inner is None or inner is False:
+        if inner is None:
             continue
         if name == "json_object":
-            fields.boolean(value, name, where)
+            if not fields.boolean(value, name, where):
+                continue
             found.append(StructuredOutput(formats.json_schema({"type": "object"}, where), where))
         elif name in _KINDS:
             found.append(_KINDS[name](inner, where))

@@ -29,7 +29,7 @@ BATCH_EMBED_CONTENTS: Final = TaskEndpoint(
 
 def _nothing_embedded(members: Mapping[str, Any]) -> str | None:
     """Return the answer to a request of Ollama's API without texts; None: it has some."""
-    if members.get("input") or members.get("prompt"):
+    if members.get("input") not in (None, "", []) or members.get("prompt") not in (None, ""):
         return None
     return '{"embeddings": [], "embedding": []}'
 

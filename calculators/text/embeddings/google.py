@@ -35,34 +35,41 @@ _OF_TEXT: Final[members.Members] = members.table(
         "taskType", members.STRING, "The use of the text: the model's prompt for it is put first."
     ),
     members.honoured("outputDimensionality", DIMENSIONS, "The first numbers of the embedding."),
-    members.honoured("model", members.STRING, "The path names the model."),
+    members.honoured("model", members.Value(), "The path names the model."),
     members.ignored(
         "changes nothing: models here take a text alone", "title autoTruncate mimeType"
     ),
 )
-EMBED_CONTENT_MEMBERS: Final[members.Members] = members.table(
+_CONFIG: Final[members.Members] = {
+    name: member for name, member in _OF_TEXT.items() if name not in ("content", "model")
+}
+_ITEM: Final[members.Members] = members.table(
     _OF_TEXT,
-    members.honoured("embedContentConfig", members.Object()),
-    members.honoured("timeout", members.Value()),
+    members.honoured("embedContentConfig", members.Object(members.body_schema(_CONFIG))),
+)
+EMBED_CONTENT_MEMBERS: Final[members.Members] = members.table(
+    _ITEM, members.honoured("timeout", members.Value())
 )
 BATCH_MEMBERS: Final[members.Members] = members.table(
     members.honoured(
         "requests",
-        members.Value(
-            schema.array(schema.ref("EmbedContentRequest"), minItems=1, maxItems=MAX_TEXTS)
-        ),
+        members.Value(schema.array(schema.ref("EmbedContentItem"), minItems=1, maxItems=MAX_TEXTS)),
         "All of one task type and dimensionality.",
         is_required=True,
     ),
-    members.honoured("model", members.STRING, "The path names the model."),
+    members.honoured("model", members.Value(), "The path names the model."),
     members.honoured("timeout", members.Value()),
 )
 GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
+    "EmbedContentItem": members.body_schema(_ITEM),
     "TextContent": schema.request(
         {
             "role": schema.string(),
             "parts": schema.array(
-                schema.record({"text": schema.string()}, required=("text",)), minItems=1
+                schema.one_of(
+                    schema.record({"text": schema.string()}, required=("text",)), schema.string()
+                ),
+                minItems=1,
             ),
         },
         "Parts of text.",
@@ -100,8 +107,7 @@ def parse_embed_content(body: object) -> EmbeddingsRequest:
     """
     value = camel_case(fields.body_object(body))
     read = members.read_members(dict(value), EMBED_CONTENT_MEMBERS)
-    config = camel_case(read.pop("embedContentConfig", {}))
-    read = {**members.read_members(dict(config), _OF_TEXT), **read}
+    read = _with_config(read, "embedContentConfig")
     return _request(read.get("model", ""), [_text(read, "content")], read, is_list=False)
 
 
@@ -120,12 +126,7 @@ def parse_batch_embed_contents(body: object) -> EmbeddingsRequest:
     first: Mapping[str, Any] = {}
     for i, item in enumerate(items):
         path = f"requests[{i}]"
-        given = read_object(item, path, _OF_TEXT)
-        each = {
-            name: _OF_TEXT[name].read(value, f"{path}.{name}")
-            for name, value in given.items()
-            if value is not None and name in _OF_TEXT
-        }
+        each = _with_config(_read(item, path, _ITEM), f"{path}.embedContentConfig")
         texts.append(_text(each, f"{path}.content"))
         first = first or each
         for name in ("taskType", "outputDimensionality"):
@@ -136,6 +137,22 @@ def parse_batch_embed_contents(body: object) -> EmbeddingsRequest:
     return _request(read.get("model", ""), texts, first, is_list=True)
 
 
+def _read(value: object, path: str, known: members.Members) -> dict[str, Any]:
+    """Return the members of an inner object that have an effect."""
+    return {
+        name: read
+        for name, each in read_object(value, path, known).items()
+        if each is not None
+        and name in known
+        and (read := known[name].read(each, f"{path}.{name}")) is not None
+    }
+
+
+def _with_config(read: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the members of a text; its configuration fills in what is missing."""
+    return {**_read(read.pop("embedContentConfig", {}), path, _CONFIG), **read}
+
+
 def _text(read: Mapping[str, Any], path: str) -> str:
     """Return the text of a content; its parts follow each other."""
     content = read.get("content")
@@ -144,6 +161,7 @@ def _text(read: Mapping[str, Any], path: str) -> str:
     if isinstance(content, str):
         content = {"parts": [{"text": content}]}
     given = read_object(content, path, ("role", "parts"))
+    fields.string(given, "role", f"{path}.role")
     parts = fields.array(given, "parts", f"{path}.parts") or []
     texts = []
     for i, part in enumerate(parts):

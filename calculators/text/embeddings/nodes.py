@@ -159,7 +159,7 @@ class EmbeddingsCalculatorOV(PayloadCalculator):
         elif (googles := _GOOGLE.get(path.rpartition(":")[2])) is not None:
             form = googles
         elif path.endswith(EMBED.path):
-            has_texts = isinstance(value, dict) and "texts" in value
+            has_texts = isinstance(value, dict) and value.get("texts") is not None
             inputs = value.get("inputs") if isinstance(value, dict) else None
             # Texts are text-embeddings-inference's, objects are Cohere's.
             is_objects = isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], dict)

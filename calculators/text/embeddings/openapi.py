@@ -169,6 +169,7 @@ def describe(model: str) -> TaskDescription:
     tokenizing = describe_tokenizing(model, TOKENIZE, DETOKENIZE)
     inputs = with_timeout(TEI_MEMBERS)
     inputs["required"] = ["inputs"]
+    inputs["properties"]["texts"] = {"type": "null"}  # with texts it is the other form
     schemas = {
         "CreateEmbeddingRequest": with_timeout(EMBEDDINGS_MEMBERS),
         "EmbedInputsRequest": inputs,

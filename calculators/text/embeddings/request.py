@@ -42,7 +42,14 @@ TEXTS_SCHEMA: Final = one_of(
 Side = Literal["left", "right"]
 _SIDES: Final[Mapping[str, Side]] = {"left": "left", "right": "right"}
 #: By NVIDIA's and Cohere's words: the end that is cut off.
-_CUT_WORDS: Final[Mapping[str, Side | None]] = {"none": None, "start": "left", "end": "right"}
+_CUT_WORDS: Final[Mapping[str, Side | None]] = {
+    "NONE": None,
+    "START": "left",
+    "END": "right",
+    "none": None,
+    "start": "left",
+    "end": "right",
+}
 #: Names of prompts that models use, by the words of clients (Cohere, NVIDIA, Jina, LiteLLM).
 _PROMPT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("query", "search_query", "retrieval.query"),
@@ -93,8 +100,8 @@ def _read_cut(value: Any, path: str) -> bool | Side:
     """Return true or false, or the side of NVIDIA's and Cohere's words."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in _CUT_WORDS:
-        side = _CUT_WORDS[value.lower()]
+    if isinstance(value, str) and value in _CUT_WORDS:
+        side = _CUT_WORDS[value]
         return False if side is None else side
     raise fields.wrong_type(path, 'true, false, "NONE", "START" or "END"', value)
 
@@ -112,7 +119,7 @@ _SIDE: Final = Value(word(("left", "right", "Left", "Right")), _read_side)
 TRUNCATION_MEMBERS: Final[Members] = table(
     honoured(
         "truncate",
-        Value(one_of(flag(), word(("NONE", "START", "END"))), _read_cut),
+        Value(one_of(flag(), word(_CUT_WORDS)), _read_cut),
         "Cut off what is too long for the model (END, or true), or its beginning (START); "
         "otherwise it is refused. By default as the graph's node says.",
     ),
@@ -392,7 +399,11 @@ _OLLAMA_MEMBERS: Final[Members] = table(
 )
 OLLAMA_EMBED_MEMBERS: Final[Members] = table(
     _OLLAMA_MEMBERS,
-    honoured("input", Value(TEXTS_SCHEMA), "A text, or texts. Without any the model is loaded."),
+    honoured(
+        "input",
+        Value(one_of(*TEXTS_SCHEMA["anyOf"], array({}, maxItems=0))),
+        "A text, or texts. Without any the model is loaded.",
+    ),
     honoured("truncate", BOOLEAN, "Cut off what is too long for the model; the default is true."),
     honoured("dimensions", Integer(maximum=65536), "The first numbers of each embedding."),
 )

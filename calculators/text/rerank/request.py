@@ -259,7 +259,7 @@ def wants_raw_scores(body: Mapping[str, Any]) -> bool:
 
 _SIDES: Final = ("Left", "Right", "left", "right")
 #: NVIDIA's words for TEI's ``truncate``: nothing, the end, the beginning.
-_TRUNCATIONS: Final = ("NONE", "END", "START")
+_TRUNCATIONS: Final = ("NONE", "END", "START", "none", "end", "start")
 
 
 class RerankForm(Enum):
@@ -280,7 +280,7 @@ def _boolean(value: Any, path: str) -> bool:
 def _truncate(value: Any, path: str) -> bool | str:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.upper() in _TRUNCATIONS:
+    if isinstance(value, str) and value in _TRUNCATIONS:
         return value.upper()
     words = ", ".join(f'"{each}"' for each in _TRUNCATIONS)
     raise fields.wrong_type(path, f"true, false, or one of {words}", value)

@@ -332,7 +332,8 @@ class GraphRequests:
             body, value = await self._read_json(exchange, path, endpoint)
             if endpoint is not None and endpoint.names_model:
                 value = _with_path(value, path, endpoint, query_of(request))
-            if endpoint is not None and endpoint.always_streams:
+            always = endpoint is not None and endpoint.always_streams
+            if always and isinstance(value.get("stream"), bool | None):
                 value["stream"] = True
             members = value
             if self._kept is not None and _concerns_store(endpoint, value):

@@ -205,8 +205,9 @@ class OllamaRequests:
 
 def _name_in(body: Mapping[str, Any]) -> str:
     """Return the model that a body names, as ``model`` or by the former name of that."""
-    name = body.get("model") or body.get("name")
-    if not isinstance(name, str):
+    former = body.get("name")
+    name = former if (named := body.get("model")) in (None, "") else named
+    if not isinstance(name, str) or not isinstance(former, str | None):
         raise HttpError(400, "model must be the name of a model, as a string", param="model")
     return name
 

@@ -18,6 +18,7 @@ from calculators.kit.requests.schema import (
     one_of,
     record,
     ref,
+    request,
     string,
     word,
 )
@@ -370,9 +371,12 @@ SERVER_SCHEMAS: Final[dict[str, Schema]] = {
             "stream": {"type": "boolean", "description": "Answer in lines, the default."},
         }
     ),
-    "OllamaShowRequest": record(
-        {"model": string(minLength=1), "name": string("As `model`.", minLength=1)},
-        anyOf=[{"required": ["model"]}, {"required": ["name"]}],
+    "OllamaShowRequest": request(
+        {"model": string(), "name": string("As `model`.")},
+        anyOf=[
+            {"required": [name], "properties": {name: string(minLength=1)}}
+            for name in ("model", "name")
+        ],
     ),
     "OllamaShownModel": record(
         {

@@ -576,7 +576,7 @@ def _read_template(
         {name: value for name, value in body.items() if name != "thinking"}
     )
     values = dict(template.values)
-    if thinking:
+    if "thinking" in body:
         check_object(thinking, "thinking", THINKING)
         kind = thinking.get("type")
         if not isinstance(kind, str) or kind not in THINKS:

@@ -139,7 +139,8 @@ def parse_cohere_chat_request(
         generation = read_generation(asked, defaults, limits)
     except RequestError as error:
         raise fields.renamed(error, _NAMES) from None
-    cites = body.get("citation_options", {}).get("mode") not in ("OFF", "off", "DISABLED")
+    mode = fields.string(body.get("citation_options", {}), "mode", "citation_options.mode")
+    cites = mode not in ("OFF", "off", "DISABLED")
     documents = _documents(body)
     messages = _messages(body, limits)
     if documents:
@@ -281,20 +282,30 @@ def _read_format(body: Mapping[str, Any]) -> StructuredOutput | None:
     return read_text_format(asked, "response_format")
 
 
+_DOCUMENT_PART: Final = schemas.record({"type": schemas.const("document")}, required=("type",))
 COHERE_SCHEMAS: Final = {
     "CohereMessage": schemas.record(
         {
             "role": schemas.word(("system", "user", "assistant", "tool")),
             "content": schemas.one_of(
-                schemas.string(), schemas.array(schemas.anything()), schemas.const(None)
+                schemas.string(),
+                schemas.array(
+                    schemas.one_of(
+                        {"anyOf": [schemas.ref("ContentPart")], "not": _DOCUMENT_PART},
+                        schemas.ref("CohereDocumentPart"),
+                        schemas.string(),
+                    )
+                ),
+                schemas.const(None),
             ),
-            "tool_calls": {"type": ["array", "null"]},
-            "tool_call_id": {"type": ["string", "null"]},
+            "tool_calls": schemas.nullable(schemas.array(schemas.ref("SaidToolCall"))),
+            "tool_plan": {"type": ["string", "null"]},
         },
         "As a message of `/chat/completions`; results of tools may have documents.",
         required=("role",),
         anyOf=[{"properties": {"role": schemas.const("assistant")}}, {"required": ["content"]}],
     ),
+    "CohereDocumentPart": schemas.tagged("document", {"document": schemas.ref("CohereDocument")}),
     "CohereDocument": schemas.request(
         {"id": schemas.string(), "data": schemas.one_of(schemas.string(), schemas.anything())},
         required=("data",),

@@ -134,7 +134,7 @@ class _Conversation:
         call_id = fields.string(result, "id", f"{path}.id")
         response = fields.json_object(result, "response", f"{path}.response")
         shown = [text_part(_response_text(response or {}))]
-        for part, place in _parts({"parts": result.get("parts") or []}, path):
+        for part, place in _parts({"parts": result.get("parts")}, path):
             shown += self._shown(part, place)
         known = [each for each in self._open if call_id in (None, each[0])]
         found = next((each for each in known if each[1] == name), None) or next(iter(known), None)

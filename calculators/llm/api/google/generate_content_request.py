@@ -16,7 +16,7 @@ from calculators.kit.requests import fields
 from calculators.kit.requests import members as declared
 from calculators.kit.requests.google_json import camel_case, read_object
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.schema import array, one_of, ref, string
+from calculators.kit.requests.schema import Schema, array, const, one_of, record, ref, string
 from calculators.kit.tasks.endpoint import StreamForm
 from calculators.language.generation_request import (
     NO_ARGUMENTS,
@@ -33,7 +33,7 @@ from calculators.llm.requests.completions_request import ChatRequest, CountToken
 from calculators.llm.requests.messages import MediaCheck
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
-from calculators.llm.requests.structured_output import MAX_SIZE, check_size
+from calculators.llm.requests.structured_output import MAX_CHOICES, MAX_SIZE, check_size
 from calculators.llm.requests.tools import NO_SUCH_TOOL, read_tools
 
 #: The members that the path and the query of a stream have.
@@ -42,6 +42,29 @@ _STOP: Final = array(
     string(minLength=1, maxLength=LIMITS.max_stop_length), maxItems=LIMITS.max_stop_strings
 )
 _MIME_TYPES: Final = ("text/plain", "application/json", "text/x.enum")
+
+
+def _any_case(*words: str) -> declared.Enumeration:
+    return declared.Enumeration((*words, *map(str.lower, words)))
+
+
+def _beside_mime_type() -> Schema:
+    """Return the schema of configurations by their MIME type: a list of words needs its words."""
+    words = record({"enum": array(string(), minItems=1, maxItems=MAX_CHOICES)}, required=("enum",))
+    json, google, nothing = "responseJsonSchema", "responseSchema", const(None)
+
+    def of_type(value: Schema, **more: Schema) -> Schema:
+        return {"properties": {"responseMimeType": value, **more}}
+
+    return one_of(
+        of_type({"enum": ["application/json", None]}),
+        of_type(const("text/plain"), **{json: nothing, google: nothing}),
+        {**of_type(const("text/x.enum"), **{json: words}), "required": [json]},
+        {**of_type(const("text/x.enum"), **{json: nothing, google: words}), "required": [google]},
+    )
+
+
+_MODALITY: Final = _any_case("TEXT", "MODALITY_UNSPECIFIED")
 
 CONFIG_MEMBERS: Final[declared.Members] = declared.table(
     declared.honoured(
@@ -75,14 +98,16 @@ CONFIG_MEMBERS: Final[declared.Members] = declared.table(
     declared.honoured(
         "logprobs", declared.Integer(maximum=20), "Only the chosen token's is known.", maximum=0
     ),
-    declared.honoured("responseMimeType", declared.Enumeration(_MIME_TYPES)),
+    declared.honoured(
+        "responseMimeType", declared.Enumeration(_MIME_TYPES), beside=_beside_mime_type()
+    ),
     declared.honoured(
         "responseSchema", declared.Object(), "A `Schema` of Google's that the answer follows."
     ),
     declared.honoured(
         "responseJsonSchema", declared.Object(ref("JsonSchema")), "A JSON schema; it wins."
     ),
-    declared.honoured("responseModalities", declared.Array(string()), "Only `TEXT`."),
+    declared.honoured("responseModalities", declared.Array(_MODALITY.schema("")), "Only `TEXT`."),
     declared.honoured(
         "thinkingConfig",
         declared.Object(ref("ThinkingConfig")),
@@ -186,7 +211,7 @@ def parse_generate_content_request(
     config = read_object(body.get(_CONFIG) or {}, _CONFIG, CONFIG_MEMBERS)
     config = _read_config(config)
     members = {_AS_CHATS[name]: each for name, each in config.items() if name in _AS_CHATS}
-    asked = {**members, "model": given.get("model"), "stream": given.get("stream", False)}
+    asked = {**members, "model": given.get("model"), "stream": given.get("stream") is True}
     try:
         generation = read_generation(asked, defaults, limits)
         tools = _read_tools(body, limits)
@@ -226,7 +251,7 @@ def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if (each := member.read(value, f"{_CONFIG}.{name}")) is not None:
             read[name] = each
     for i, kind in enumerate(read.get("responseModalities") or ()):
-        if not isinstance(kind, str) or kind.upper() not in ("TEXT", "MODALITY_UNSPECIFIED"):
+        if kind not in _MODALITY.words:
             raise fields.invalid(
                 f"{_CONFIG}.responseModalities[{i}]",
                 f'{fields.describe(kind)} is not "TEXT": answers are text',
@@ -270,10 +295,12 @@ _THINKING: Final[declared.Members] = declared.table(
     declared.honoured(
         "thinkingBudget", declared.Integer(minimum=-1), "0: the model does not think."
     ),
-    declared.honoured("thinkingLevel", declared.STRING, "`MINIMAL`, `LOW`, `MEDIUM` or `HIGH`."),
+    declared.honoured(
+        "thinkingLevel",
+        _any_case("THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
+    ),
 )
 THINKING_MEMBERS: Final = _THINKING
-_LEVELS: Final = ("minimal", "low", "medium", "high")
 
 
 def _read_thinking(
@@ -290,11 +317,6 @@ def _read_thinking(
     values: dict[str, Any] = {}
     level = read.get("thinkingLevel", "").lower()
     if level and level != "thinking_level_unspecified":
-        if level not in _LEVELS:
-            words = ", ".join(f'"{word.upper()}"' for word in _LEVELS)
-            raise fields.invalid(
-                f"{path}.thinkingLevel", f"{fields.describe(level)} is none of {words}"
-            )
         values = {"reasoning_effort": level, "enable_thinking": True}
     budget = read.get("thinkingBudget", -1)
     if budget >= 0:
@@ -325,6 +347,7 @@ _MODES: Final = {
     "ANY": "required",
     "NONE": "none",
 }
+MODE: Final = _any_case(*_MODES)
 
 
 def _read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
@@ -332,7 +355,8 @@ def _read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
     functions: list[dict[str, Any]] = []
     paths: list[str] = []
     schemas: list[str] = []
-    for i, each in enumerate(body.get("tools") or ()):
+    fields.check_most("tools", len(body.get("tools", ())), "tools", limits.max_tools)
+    for i, each in enumerate(body.get("tools", ())):
         tool = read_object(each, f"tools[{i}]", _TOOL)
         for name, value in tool.items():
             if name != "functionDeclarations" and value is not None:
@@ -356,13 +380,14 @@ def _read_tools(body: Mapping[str, Any], limits: RequestLimits) -> Tools:
 
 def _read_mode(body: Mapping[str, Any]) -> tuple[str, frozenset[str] | None]:
     """Return the choice in OpenAI's words, and the names of the functions that may be called."""
-    config = read_object(body.get("toolConfig") or {}, "toolConfig", _TOOL_CONFIG)
+    config = read_object(body.get("toolConfig", {}), "toolConfig", _TOOL_CONFIG)
     path = "toolConfig.functionCallingConfig"
-    calling = read_object(config.get("functionCallingConfig") or {}, path, _CALLING)
-    mode = (fields.string(calling, "mode", f"{path}.mode") or "AUTO").upper()
-    if mode not in _MODES:
-        words = ", ".join(f'"{word}"' for word in _MODES)
-        raise fields.invalid(f"{path}.mode", f"{fields.describe(mode)} is none of {words}")
+    calling: Mapping[str, Any] = {}
+    if (given := config.get("functionCallingConfig")) is not None:
+        calling = read_object(given, path, _CALLING)
+    mode = "AUTO"
+    if (word := calling.get("mode")) is not None:
+        mode = MODE.read(word, f"{path}.mode").upper()
     place = f"{path}.allowedFunctionNames"
     names = fields.array(calling, "allowedFunctionNames", place)
     if not names:

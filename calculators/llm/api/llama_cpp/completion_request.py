@@ -18,6 +18,7 @@ from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     BOOLEAN,
+    DEFAULT_MODEL,
     STRING,
     Array,
     Integer,
@@ -62,7 +63,7 @@ _SAME: Final = (
     *("presence_penalty",),
 )
 _COMMON: Final[Members] = table(
-    honoured("model", STRING, "The only model that answers here, unless it is named."),
+    DEFAULT_MODEL,
     *(SAMPLING_MEMBERS[name] for name in _SAME),
     replace(SAMPLING_MEMBERS["repetition_penalty"], name="repeat_penalty"),
     STOP_MEMBERS["ignore_eos"],

@@ -339,18 +339,22 @@ def _read_messages(value: object, limits: RequestLimits, media: MediaCheck) -> l
                 for i, call in enumerate(calls)
             ]
             pending = list(message["tool_calls"])
+        name = fields.string(each, "tool_name", f"{path}.tool_name")
+        name = name or fields.string(each, "name", f"{path}.name")
+        call_id = fields.string(each, "tool_call_id", f"{path}.tool_call_id")
         if role == "tool":
-            _add_call(message, each, pending, path)
+            _add_call(message, name, call_id, pending)
         messages.append(message)
     return messages
 
 
 def _add_call(
-    message: dict[str, Any], given: Mapping[str, Any], pending: list[dict[str, Any]], path: str
+    message: dict[str, Any],
+    name: str | None,
+    call_id: str | None,
+    pending: list[dict[str, Any]],
 ) -> None:
     """Add to a result the id of its call, and the name of the tool."""
-    name = fields.string(given, "tool_name", f"{path}.tool_name") or given.get("name")
-    call_id = fields.string(given, "tool_call_id", f"{path}.tool_call_id")
     for call in pending:
         if call_id in (None, call["id"]) and name in (None, "", call["function"]["name"]):
             pending.remove(call)
@@ -358,7 +362,7 @@ def _add_call(
             break
     if call_id:
         message["tool_call_id"] = call_id
-    if isinstance(name, str) and name:
+    if name:
         message["name"] = name
 
 
@@ -368,6 +372,8 @@ def _call(call: object, path: str, made_id: str) -> dict[str, Any]:
     call_id = fields.string(call, "id", f"{path}.id") or made_id
     function = fields.json_object(call, "function", f"{path}.function") or {}
     name = required_string(function, "name", f"{path}.function")
+    if (index := function.get("index")) is not None:
+        COUNT.read(index, f"{path}.function.index")
     arguments = function.get("arguments")
     path = f"{path}.function.arguments"
     if isinstance(arguments, str):

@@ -16,11 +16,13 @@ from calculators.kit.requests.fields import INT32_MAX
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.members import (
     BOOLEAN,
+    DEFAULT_MODEL,
     EVERYWHERE,
     STRING,
     Array,
     Integer,
     Members,
+    Number,
     Object,
     Value,
     body_schema,
@@ -30,7 +32,7 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import array, record, string
+from calculators.kit.requests.schema import const, one_of, record, string
 from calculators.llm.requests.checked_request import TRUNCATION_MEMBERS, read_body, read_generation
 from calculators.llm.requests.completions_request import CompletionRequest
 from calculators.llm.requests.model_defaults import ModelDefaults
@@ -54,15 +56,30 @@ _NAMES: Final = {
 }
 _SAMPLING: Final = ("temperature", "top_k", "top_p")
 _FORMS: Final = {"json": "guided_json", "json_schema": "guided_json", "regex": "guided_regex"}
-_GRAMMAR: Final = record({"type": string(enum=list(_FORMS)), "value": {}}, required=("type",))
+_GRAMMAR: Final = one_of(
+    *(
+        record(
+            {"type": const(kind), "value": STRUCTURED_MEMBERS[name].reader.schema("")},
+            required=("type", "value"),
+        )
+        for kind, name in _FORMS.items()
+    )
+)
 
 PARAMETERS: Final[Members] = table(
     *(SAMPLING_MEMBERS[name] for name in _NAMES if name in SAMPLING_MEMBERS),
     honoured("max_new_tokens", Integer(minimum=1, maximum=INT32_MAX), f"{DEFAULT_NEW_TOKENS}."),
     honoured(
-        "stop", Value(array(string(), maxItems=LIMITS.max_stop_strings), Array().read), "Texts."
+        "stop",
+        Array(
+            string(minLength=1, maxLength=LIMITS.max_stop_length),
+            {"maxItems": LIMITS.max_stop_strings},
+        ),
+        "Texts.",
     ),
     honoured("truncate", TRUNCATION_MEMBERS["truncate_prompt_tokens"].reader, "The prompt's last."),
+    # With any member about sampling the temperature is 1, and 0 would leave no token.
+    honoured("top_p", Number(above=0, maximum=1), SAMPLING_MEMBERS["top_p"].about),
     honoured("do_sample", BOOLEAN, "True samples also where nothing else says how."),
     honoured("return_full_text", BOOLEAN, "`generated_text` begins with the prompt."),
     honoured("details", BOOLEAN, "The answer has its tokens, and why it ends."),
@@ -76,7 +93,7 @@ PARAMETERS: Final[Members] = table(
 )
 GENERATE_MEMBERS: Final[Members] = table(
     EVERYWHERE,
-    honoured("model", STRING, "The only model that answers here, unless it is named."),
+    DEFAULT_MODEL,
     honoured(
         "inputs",
         Value(string(minLength=1), STRING.read),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Final
 
@@ -96,10 +96,21 @@ class Described:
 
     def errors(self, schema: dict[str, Any], value: object, *, closed: bool = False) -> list[str]:
         """Return a value's violations of a schema. ``closed``: no members except named ones."""
+        return self.checker(schema, closed=closed)(value)
+
+    def checker(
+        self, schema: dict[str, Any], *, closed: bool = False
+    ) -> Callable[[object], list[str]]:
+        """Return a function that returns a value's violations of a schema; see `errors`."""
         registry = self._closed if closed else self._open
         schema = _absolute(_closed(schema) if closed else schema)
-        found = Draft202012Validator(schema, registry=registry).iter_errors(value)
-        return [f"{error.json_path}: {error.message[:300]}" for error in found]
+        validator = Draft202012Validator(schema, registry=registry)
+
+        def errors(value: object) -> list[str]:
+            found = validator.iter_errors(value)
+            return [f"{error.json_path}: {error.message[:300]}" for error in found]
+
+        return errors
 
 
 def events(body: bytes) -> list[Any]:
