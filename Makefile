@@ -98,6 +98,7 @@ soak: $(READY) ## clients that come and go at random: does a server keep anythin
 fuzz: $(READY) ## random graphs on all drivers, requests of every kind, calls of every family
 	$(BIN)/python -m tests.fuzz_graphs $(WORDS)
 	$(BIN)/python -m tests.api_fuzz
+	$(BIN)/python -m tests.api_fuzz.members
 	$(BIN)/python -m tests.api_fuzz.generators
 	$(BIN)/python -m tests.calculators.llm.grammars.many_calls
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
-from calculators.kit.requests.members import STRING, Members, honoured, read_members, table
+from calculators.kit.requests.members import DEFAULT_MODEL, Members, read_members, table
 from calculators.kit.requests.request_record import current_record
 from calculators.language.delta import Failed
 from calculators.language.generation_request import Api, GenerationRequest
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Bodies of `/apply-template`.
 TEMPLATE_MEMBERS: Final[Members] = table(
     {name: CHAT_MEMBERS[name] for name in CHAT_MEMBERS if name in TOKENS_MEMBERS},
-    honoured("model", STRING),
+    DEFAULT_MODEL,
 )
 
 

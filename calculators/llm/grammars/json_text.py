@@ -125,14 +125,21 @@ def _escaped(node: Node) -> Node:
 
 
 def _escaped_letter(ranges: Ranges) -> Node:
+    """Write a letter: as it is or by its short escape, by its number where it has neither.
+
+    Letters with numbers beside others are left out: they would be ways of their own to count.
+    """
+    plain, short = common(ranges, PLAIN), short_escapes(ranges)
+    if plain == PLAIN and len(_SHORT) == sum(high - low + 1 for low, high in short):
+        return LETTER
     branches: list[Node] = []
-    plain = common(ranges, PLAIN)
     if plain:
         branches.append(CharClass(plain))
-    for low, high in common(ranges, all_but(PLAIN)):
-        for code in range(low, high + 1):
-            short = _SHORT.get(chr(code))
-            branches.append(text_node("\\" + (short or f"u{code:04x}")))
+    if short:
+        branches.append(Concatenation((text_node("\\"), CharClass(short))))
+    if not branches:
+        codes = (code for low, high in ranges for code in range(low, high + 1))
+        branches = [text_node(f"\\u{code:04x}") for code in codes if code <= CONTROLS[0][1]]
     return branches[0] if len(branches) == 1 else Alternation(tuple(branches))
 
 

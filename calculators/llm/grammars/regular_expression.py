@@ -264,6 +264,10 @@ _SPACES: Final = (
 )  # fmt: skip
 
 
+#: Scripts beyond the first plane, of which each version of Unicode has new ones with digits.
+_RARE_SCRIPTS: Final = (0x10000, 0x1EFFF)
+
+
 @cache
 def _loose_class(letter: str) -> Ranges:
     """Return a class of `_CLASSES` with all letters that it has in ECMA 262 or in Python."""
@@ -273,7 +277,7 @@ def _loose_class(letter: str) -> Ranges:
         return ranges_of((*_CLASSES["w"], (0x80, LAST)))
     # Not at import: all categories of Unicode are gone through for it, which takes 0.1 s.
     digits = ((low, min(high, LAST)) for low, high in unicode_class("Nd") or () if low <= LAST)
-    return ranges_of((*_CLASSES["d"], *digits))
+    return ranges_of((*_CLASSES["d"], *digits, _RARE_SCRIPTS))
 
 
 _CONTROLS: Final = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D, "0": 0x00}

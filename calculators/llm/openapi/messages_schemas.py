@@ -211,7 +211,10 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "type": {
                 "type": "string",
-                "allOf": [{"not": {"const": "custom"}}, {"not": {"pattern": KNOWN_TYPES}}],
+                "allOf": [
+                    {"not": {"enum": ["custom", "mcp_toolset"]}},
+                    {"not": {"pattern": KNOWN_TYPES}},
+                ],
             }
         },
         "A tool that runs at Anthropic, such as `web_search_20250305`: left out with a warning.",

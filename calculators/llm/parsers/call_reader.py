@@ -29,7 +29,13 @@ from calculators.llm.parsers.pattern import (
     sections,
     segments,
 )
-from calculators.llm.parsers.python_value import PythonString, PythonTags, PythonValue, python_tags
+from calculators.llm.parsers.python_value import (
+    PythonString,
+    PythonTags,
+    PythonValue,
+    opening_quote,
+    python_tags,
+)
 from calculators.llm.parsers.typed_value import (
     EMPTY,
     ArgumentSchema,
@@ -857,8 +863,10 @@ class CallReader:
         quote = text.text[text.place : text.place + 1]
         if quote in ("'", '"') and types_of(schema) <= {"string"}:
             is_sent = call.begin(key)
-            text.place += 1
-            growing = PythonString(quote, tags)
+            while (whole := opening_quote(text, quote)) is None:
+                yield
+            text.place += len(whole)
+            growing = PythonString(whole, tags)
             if is_sent:
                 call.send('"')
             while True:

@@ -23,14 +23,23 @@ literals of a declaration.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+#: A field of a pattern.
+FIELD: Final = re.compile(
+    r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSyntax:
     """The form of the calls of a family.
+
+    Raises:
+        ValueError: a pattern lacks what its reader needs, such as the text after arguments.
 
     Attributes:
         call: the pattern of one call.
@@ -75,6 +84,46 @@ class CallSyntax:
     header_is_id: bool = False
     has_json_words: bool = False
     lead_in: str = ""
+
+    def __post_init__(self) -> None:
+        for pattern in (self.call, *self.accepts):
+            self._check_call(pattern)
+        if any("{args}" in pattern for pattern in (self.call, *self.accepts)):
+            for pattern in (self.argument, *self.argument_accepts):
+                _check_argument(pattern)
+
+    def _check_call(self, pattern: str) -> None:
+        fields = FIELD.findall(pattern)
+        if not {"name", "object", "keyed"} & {*fields}:
+            raise ValueError(
+                f"the call {pattern!r} has no name of a tool: put {{name}}, {{object}} or {{keyed}}"
+            )
+        if fields[-1] in ("args", "tree") and not FIELD.split(pattern)[-1].strip():
+            raise ValueError(
+                f"the call {pattern!r} has no end: put a text after {{{fields[-1]}}} that no value "
+                "has, such as </call>"
+            )
+        if "gemma" in fields and not self.quote:
+            raise ValueError(
+                f'the call {pattern!r} has strings without quotes: set quote, such as <|"|>'
+            )
+
+
+def _check_argument(pattern: str) -> None:
+    fields = FIELD.findall(pattern)
+    if not {"key", "value"} <= {*fields}:
+        raise ValueError(f"the argument {pattern!r} lacks a field: put {{key}} and {{value}}")
+    if fields[-1] != "value" or not FIELD.split(pattern)[-1].strip():
+        raise ValueError(
+            f"the argument {pattern!r} has no end: put a text after {{value}} that no value has, "
+            "such as </parameter>"
+        )
+    between = pattern.partition("{key}")[2].partition("{value}")[0]
+    if not FIELD.sub("", between).strip():
+        raise ValueError(
+            f"the argument {pattern!r} has nothing between {{key}} and {{value}}: put a text, such "
+            "as > or ="
+        )
 
 
 @dataclass(frozen=True, slots=True)

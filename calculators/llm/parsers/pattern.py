@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from calculators.llm.parsers.families import AnswerFamily, CallSyntax
+from calculators.llm.parsers.families import FIELD, AnswerFamily, CallSyntax
 
-_FIELD: Final = re.compile(
-    r"\{(name|n|id|object|keyed|json|args|python|gemma|tree|key|value|text|type)\}"
-)
 #: Line ends, which are optional in a text, and the places between two marks, where blanks may be.
 _GAP: Final = re.compile(r"\s*\n\s*|(?<=[>})])(?=<)")
 
@@ -49,7 +46,7 @@ def segments(pattern: str) -> tuple[PatternPart, ...]:
     """Return the fields of a pattern and the literals around them, in order."""
     found: list[PatternPart] = []
     place = 0
-    for field in _FIELD.finditer(pattern):
+    for field in FIELD.finditer(pattern):
         if field.start() > place:
             found.append(literal_part(pattern[place : field.start()]))
         found.append(PatternPart(field[1]))

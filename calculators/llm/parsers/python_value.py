@@ -46,6 +46,9 @@ def _ends_argument(text: str, place: int, more: bool) -> bool | None:
     return _AT_THE_END.fullmatch(text, place) is not None
 
 
+_QUOTES: Final = ('"', "'", '"' * 3, "'" * 3)
+
+
 class PythonTags:
     """The tags to look for in a value. It breaks off at ``end``, even in a string."""
 
@@ -56,16 +59,28 @@ class PythonTags:
         #: Within a bracket, where a comma ends nothing.
         self.inner: Final = Tags(*"\"'[{(]})", *ends)
         self.string: Final = {
-            quote: Tags(quote, "\\" + quote, "\\\\", *ends) for quote in ('"', "'")
+            quote: Tags(quote, "\\" + quote[0], "\\\\", *ends) for quote in _QUOTES
         }
-        self.growing: Final = {quote: Tags(quote, "\\", *ends) for quote in ('"', "'")}
+        self.growing: Final = {quote: Tags(quote, "\\", *ends) for quote in _QUOTES}
+
+
+def opening_quote(scanner: TagScanner, quote: str) -> str | None:
+    """Return the quote that begins a string, one or three; None without enough text.
+
+    ``quote``: the first one, before which the scanner stands.
+    """
+    begin = scanner.text[scanner.place : scanner.place + 3]
+    if begin == quote * 3:
+        return begin
+    return None if scanner.more and begin == quote * len(begin) else quote
 
 
 class PythonString:
     """Reads a string between quotes, and passes its text on as it grows, as JSON without quotes.
 
     Escapes that Python and JSON share stand for what they say. From the first one that neither has,
-    or from a line end on, backslashes are text: the model did not mean Python.
+    or from a line end on, backslashes are text: the model did not mean Python. Between three quotes
+    line ends are Python too.
 
     Attributes:
         is_done: the string is complete.
@@ -77,6 +92,7 @@ class PythonString:
         self.is_broken = False
         self._quote = quote
         self._tags = tags.growing[quote]
+        self._may_have_lines = len(quote) > 1
         self._is_literal = False
 
     def read(self, scanner: TagScanner) -> str:
@@ -85,7 +101,8 @@ class PythonString:
         while True:
             text, tag = scanner.take(self._tags)
             if text:
-                self._is_literal = self._is_literal or _CONTROL.search(text) is not None
+                if not self._may_have_lines:
+                    self._is_literal = self._is_literal or _CONTROL.search(text) is not None
                 out.append(encode_basestring(text)[1:-1])
             if tag == self._quote:
                 ends = _ends_argument(scanner.text, scanner.place, scanner.more)
@@ -95,7 +112,9 @@ class PythonString:
                 if ends:
                     self.is_done = True
                     break
-                out.append(encode_basestring(tag)[1:-1])
+                # The last ones of several quotes may end it.
+                scanner.place -= len(tag) - 1
+                out.append(encode_basestring(tag[0])[1:-1])
             elif tag == "\\":
                 read = self._escape(scanner)
                 if read is None:
@@ -125,6 +144,9 @@ class PythonString:
             if rest[:1] in ("x", "u") and _HEX_DIGITS.fullmatch(rest, 1, length):
                 scanner.place += length
                 return f"\\u{rest[1:length]:0>4}"
+            if rest[:1] == "\n" and self._may_have_lines:
+                scanner.place += 1
+                return ""
             self._is_literal = True
         if rest[:1] and rest[0] in "\"'\\":
             # It ends nothing, though it stays as it is written.
@@ -190,6 +212,14 @@ class PythonValue:
             if not self._quote:
                 if not self._depth and tag in ",)":
                     return tag
+                if tag in "\"'" and self._last in ":=,[{(":
+                    scanner.put_back(tag)
+                    if (quote := opening_quote(scanner, tag)) is None:
+                        return None
+                    scanner.place += len(quote)
+                    self._end_bare()
+                    self._quote = quote
+                    continue
                 self._read_bare(tag)
             elif tag != self._quote:
                 self._pieces.append(tag)
@@ -203,7 +233,8 @@ class PythonValue:
                 if ends:
                     self._end_string()
                 else:
-                    self._pieces.append(tag)
+                    scanner.place -= len(tag) - 1
+                    self._pieces.append(tag[0])
 
     def _take_bare(self, scanner: TagScanner) -> str | None:
         text, tag = scanner.take(self._tags.inner if self._depth else self._tags.bare)
@@ -213,10 +244,6 @@ class PythonValue:
         return tag
 
     def _read_bare(self, tag: str) -> None:
-        if tag in "\"'" and self._last in ":=,[{(":
-            self._end_bare()
-            self._quote = tag
-            return
         if tag in "[{(":
             self._depth += 1
         elif tag in "]})" and self._depth:
@@ -235,7 +262,7 @@ class PythonValue:
         self._pieces = []
         self._raw.append(self._quote + inner + self._quote)
         self._parts.append((True, _string_literal(inner, self._quote)))
-        self._last = self._quote
+        self._last = self._quote[0]
         self._quote = ""
 
     @property
@@ -394,9 +421,12 @@ def _string_literal(inner: str, quote: str) -> str:
 
     If they or the quotes do not fit, take everything literally.
     """
-    if _CONTROL.search(inner):
+    has_lines = len(quote) > 1
+    if not has_lines and _CONTROL.search(inner):
         return encode_basestring(inner)
-    escaped = _QUOTE_OR_ESCAPE.sub(_as_in_json if quote == "'" else _escape_as_in_json, inner)
+    has_quotes = has_lines or quote == "'"
+    escaped = _QUOTE_OR_ESCAPE.sub(_as_in_json if has_quotes else _escape_as_in_json, inner)
+    escaped = _CONTROL.sub(lambda control: encode_basestring(control[0])[1:-1], escaped)
     return compact_json(f'"{escaped}"') or encode_basestring(inner)
 
 
@@ -410,4 +440,6 @@ def _escape_as_in_json(match: re.Match[str]) -> str:
     text = match[0]
     if text == "\\'":
         return "'"
+    if text == "\\\n":
+        return ""
     return f"\\u00{text[2:]}" if text.startswith("\\x") and len(text) == 4 else text

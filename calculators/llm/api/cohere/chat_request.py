@@ -305,7 +305,10 @@ COHERE_SCHEMAS: Final = {
         required=("role",),
         anyOf=[{"properties": {"role": schemas.const("assistant")}}, {"required": ["content"]}],
     ),
-    "CohereDocumentPart": schemas.tagged("document", {"document": schemas.ref("CohereDocument")}),
+    "CohereDocumentPart": schemas.tagged(
+        "document",
+        {"document": schemas.one_of(schemas.ref("CohereDocument"), schemas.string())},
+    ),
     "CohereDocument": schemas.request(
         {"id": schemas.string(), "data": schemas.one_of(schemas.string(), schemas.anything())},
         required=("data",),

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall, merged
 from calculators.llm.grammars.notation import written_calls
 from calculators.llm.parsers.answer_reader import read_answer
-from calculators.llm.parsers.families import FAMILIES, AnswerFamily, with_suffix
+from calculators.llm.parsers.families import FAMILIES, AnswerFamily, CallSyntax, with_suffix
 from calculators.llm.parsers.output_parsers import OutputParsers
 from calculators.llm.parsers.pattern import marks
 from calculators.llm.parsers.registry import reasoning_parser, tool_parser
@@ -327,3 +327,22 @@ def test_calls_are_read_as_they_are_written_and_wherever_they_are_cut(name: str,
             assert arguments == "" or begins_with(arguments, {}) or compact.startswith(arguments)
         # The rest of a call that was cut is no text.
         assert not cut.calls or cut.content.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("members", "wrong"),
+    [
+        ({"call": "<t>{args}</t>", "argument": "{key}={value};"}, "no name of a tool"),
+        ({"call": ""}, "no name of a tool"),
+        ({"call": "<t>{name} {tree}"}, "has no end: put a text after {tree}"),
+        ({"call": "<t>{name}{args}", "argument": "{key}={value};"}, "a text after {args}"),
+        ({"call": "<t>{name}{args}</t>"}, "lacks a field: put {key} and {value}"),
+        ({"call": "<t>{name}{args}</t>", "argument": "{key}={value}"}, "a text after {value}"),
+        ({"call": "<t>{name}{args}</t>", "argument": "{key}{value};"}, "nothing between"),
+        ({"call": "<t>{name}{{gemma}}</t>"}, "set quote"),
+        ({"call": "{object}", "accepts": ("{name}\n{args}",)}, "has no end"),
+    ],
+)
+def test_a_declaration_says_what_its_patterns_lack(members: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(wrong)):
+        CallSyntax(**members)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calculators.language.events import Arguments, ToolCall
-from tests.calculators.llm.parsers.said import Said, parse, parsers
+from tests.calculators.llm.parsers.said import Said, events_of, parse, parsers, said
 
 
 def block(calls: str) -> str:
@@ -53,6 +53,13 @@ def test_calls_are_found_among_text() -> None:
         ("{'a': 'b}', 'c': ']'}", {"a": "b}", "c": "]"}),
         ("[1, (2, 3)]", [1, [2, 3]]),
         ("[1 2]", ["1 2"]),
+        ('"""x"""', "x"),
+        ('""""""', ""),
+        ("'''it's\n\"so\", or not'''", 'it\'s\n"so", or not'),
+        ('"""say "hi""""', 'say "hi"'),
+        ('"""a\n\\tb \\"""c"""', 'a\n\tb """c'),
+        ('"""one \\\nline"""', "one line"),
+        ('["""a, "b"\n""", {"k": """c"""}]', ['a, "b"\n', {"k": "c"}]),
     ],
 )
 def test_values_become_json(text: str, value: object) -> None:
@@ -61,6 +68,22 @@ def test_values_become_json(text: str, value: object) -> None:
         assert result.content == ""
         assert json.loads(result.calls[0][1])["a"] == value
         assert len(result.calls) == (2 if "g" in others else 1)
+
+
+@pytest.mark.parametrize(
+    "text", ['"""say "hi",\nor """ not"""', "'''a'''", '[""" "" """]', '""', "\"\", b='''c'''"]
+)
+@pytest.mark.parametrize("schema", [{"type": "string"}, {}])
+def test_three_quotes_are_read_wherever_the_text_is_cut(text: str, schema: dict[str, Any]) -> None:
+    tools = {"f": {"type": "object", "properties": {"a": schema, "b": schema}}}
+    written = block(f"f(a={text})")
+    whole = said(events_of(parsers("lfm2").start(tools=tools), [written]))
+    assert whole.content == ""
+    assert len(whole.calls) == 1
+    for at in range(len(written) + 1):
+        pieces = [written[:at], written[at:]]
+        assert said(events_of(parsers("lfm2").start(tools=tools), pieces)) == whole
+    assert said(events_of(parsers("lfm2").start(tools=tools), written)) == whole
 
 
 def test_an_argument_may_lack_a_value_or_be_repeated() -> None:
