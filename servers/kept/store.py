@@ -47,7 +47,7 @@ LOST_SECONDS: Final = 30
 _OBJECT_BYTES: Final = 512
 _AT_A_TIME: Final = 64
 #: Bytes after which a page of a list ends.
-_PAGE_BYTES: Final = 1 << 20
+PAGE_BYTES: Final = 1 << 20
 #: Where a bound is exceeded, so much of it is made free: a 64th.
 _SPARE: Final = 64
 #: The tables with parts of an object, and the columns with its number; the object is the last.
@@ -841,7 +841,7 @@ class ResponseStore:
         try:
             for row in self._connection.execute(f"{statement} limit ?", (*values, limit + 1)):
                 size += len(row[0])
-                if len(found) == limit or (found and size > _PAGE_BYTES):
+                if len(found) == limit or (found and size > PAGE_BYTES):
                     return found, True
                 found.append(row)
         except (OSError, sqlite3.Error) as error:

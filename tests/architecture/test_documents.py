@@ -81,12 +81,13 @@ from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.data_plane import SERVABLE_TRANSITIONS
 from servers.contract.failure import MAX_CHARS
 from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
-from servers.fronts.http.kept_requests import MOST_IN_BACKGROUND
+from servers.fronts.http.kept_requests import MOST_IN_BACKGROUND, MOST_LISTED
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.contents import MOST_HEAD_BYTES
 from servers.fronts.kserve_grpc.gate import MOST_RESETS
 from servers.fronts.kserve_grpc.settings import GrpcSettings
-from servers.kept.store import LOST_SECONDS
+from servers.kept.items import MOST_ADDED
+from servers.kept.store import LOST_SECONDS, PAGE_BYTES
 from servers.model_store import object_store, stored_model
 from servers.operations.loop_watchdog import STALL_SECONDS as LOOP_STALL_SECONDS
 from servers.operations.request_log import MOST_WARNINGS as MOST_LOGGED
@@ -373,7 +374,8 @@ def test_the_limits_agree_with_the_code() -> None:
         f"{http.max_stored_responses:,} (`--max_stored_responses`), "
         f"{http.max_stored_response_bytes >> 20} MiB (`--max_stored_response_size`), "
         f"{http.stored_response_minutes // 60} h (`--stored_response_minutes`); "
-        f"{MOST_IN_BACKGROUND}; {LOST_SECONDS} s",
+        f"{MOST_IN_BACKGROUND}; {LOST_SECONDS} s; {MOST_ADDED}; "
+        f"{MOST_LISTED} and {PAGE_BYTES >> 20} MiB",
         f"{server.drain_seconds:g} s (`--drain_seconds`), {CLOSE_SECONDS:g} s",
         f"{schema_document.MAX_DEPTH}; {schema_document.MAX_PROPERTIES}; "
         f"{rules.MAX_SIZE:,} characters",

@@ -64,7 +64,7 @@ _STORE_MEMBERS: Final = table(
 _OF_STORE: Final = _STORE_MEMBERS.keys()
 #: Pages: the items or objects of one, if the request does not say, and at most.
 _LISTED: Final = 20
-_MOST_LISTED: Final = 100
+MOST_LISTED: Final = 100
 #: Responses that one server process makes in the background at a time.
 MOST_IN_BACKGROUND: Final = 256
 #: Seconds for which a request in the background waits for the first event, so that one that is
@@ -610,9 +610,9 @@ class ListPage(NamedTuple):
             raise HttpError(400, "order must be asc or desc", param="order")
         limit = query.get("limit", str(_LISTED))
         if not (limit.isascii() and limit.isdigit() and len(limit) < 5) or not (
-            1 <= int(limit) <= _MOST_LISTED
+            1 <= int(limit) <= MOST_LISTED
         ):
-            text = f"limit must be a number from 1 to {_MOST_LISTED}"
+            text = f"limit must be a number from 1 to {MOST_LISTED}"
             raise HttpError(400, text, param="limit")
         return cls(query.get("after", ""), int(limit), order == "asc")
 

@@ -43,7 +43,7 @@ def test_a_path_of_another_base_is_answered_with_the_right_one(
     ("method", "path", "status", "allow"),
     [
         ("GET", "/nope", 404, None),
-        ("PUT", "/", 405, "GET, HEAD, OPTIONS"),
+        ("PUT", "/", 405, "GET, HEAD, POST, OPTIONS"),
         ("POST", "/v3/", 404, None),
         ("GET", "/v3/models/../../etc/passwd", 404, None),
         ("POST", "/v3/./chat/completions", 404, None),
