@@ -315,6 +315,7 @@ def speed(
     forms: list[OffsetForm],
     streams: list[int],
     seconds: float,
+    threads: int,
     *,
     with_peer: bool,
 ) -> None:
@@ -322,13 +323,17 @@ def speed(
 
     Args:
         seconds: of readings for each file; all sides take turns.
+        threads: of each side.
     """
     for path in paths:
         with tempfile.TemporaryDirectory() as folder:
-            runs = {f"graphrt, {form}": _pipeline_run(path, form, Path(folder)) for form in forms}
+            runs = {
+                f"graphrt, {form}": _pipeline_run(path, form, Path(folder), threads)
+                for form in forms
+            }
             if with_peer:
                 quiet()
-                peer = LlamaCppModel(path, max(streams), 640, threads=os.cpu_count() or 1)
+                peer = LlamaCppModel(path, max(streams), 640, threads=threads)
                 runs["llama.cpp"] = peer.run
             _print_speed(path.name, _readings(runs, streams, seconds), streams)
 
@@ -380,7 +385,7 @@ def _least(seconds: list[float], digits: int) -> str:
     return f"{least:.{digits}f} ({middle:.{digits}f})"
 
 
-def _pipeline_run(path: Path, form: OffsetForm, folder: Path) -> _Run:
+def _pipeline_run(path: Path, form: OffsetForm, folder: Path, threads: int) -> _Run:
     """Return what runs a file's model in openvino-genai, with the server's settings."""
     place = folder / form
     place.mkdir()
@@ -393,7 +398,7 @@ def _pipeline_run(path: Path, form: OffsetForm, folder: Path) -> _Run:
     scheduler.cache_size = 1
     scheduler.enable_prefix_caching = False
     # Threads are not pinned, as llama.cpp's are not.
-    properties = {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False}
+    properties = {**_SERVED, "ENABLE_CPU_PINNING": False, "INFERENCE_NUM_THREADS": threads}
     pipeline = genai.ContinuousBatchingPipeline(str(place), scheduler, "CPU", properties)
     return lambda *numbers: _genai_run(pipeline, *numbers)
 
@@ -476,6 +481,7 @@ def main() -> None:
     parser.add_argument("--flags", default="", help="of graphrt serve, for served")
     parser.add_argument("--forms", default="scaled,split")
     parser.add_argument("--streams", default="1,8,32")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for speed")
     parser.add_argument("--seconds", type=float, default=120, help="of readings for each file")
     arguments = parser.parse_args()
     if arguments.what == "products":
@@ -495,6 +501,7 @@ def main() -> None:
             [OffsetForm(each) for each in arguments.forms.split(",")],
             [int(each) for each in arguments.streams.split(",")],
             arguments.seconds,
+            arguments.threads,
             with_peer=arguments.peer,
         )
 
