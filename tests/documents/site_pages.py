@@ -20,6 +20,7 @@ FOLLOWED: Final = (
     "docs/tutorials/chat_endpoint.md",
     "docs/tutorials/guard.md",
     "docs/tutorials/retrieval.md",
+    "docs/tutorials/watch.md",
     "docs/tutorials/operate.md",
     "docs/tutorials/from_ovms.md",
     "docs/how_a_packet_travels.md",

@@ -90,7 +90,8 @@ export class Stage implements Scene {
       canvas.width = Math.round(screen.width * devicePixelRatio)
       canvas.height = Math.round(screen.height * devicePixelRatio)
     }
-    if (!this.isMoved) this.begin()
+    if (this.found) this.show(this.focused)
+    else if (!this.isMoved) this.begin()
     this.#isDirty = true
     // A resized canvas is empty until it is painted: not in the next frame, but in this one.
     this.#paint(performance.now())
