@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from array import array
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import getrandbits
-from time import perf_counter_ns
+from time import monotonic_ns, perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -32,8 +33,8 @@ from calculators.language.generation_request import (
 from calculators.llm.answers.answer import Answer, parts_of
 from calculators.llm.answers.choice import Choice, ChoiceFactory
 from calculators.llm.api.neutral_request import resolved_request
-from calculators.llm.engine.engine import TOO_LONG, Engine, EngineGeneration
-from calculators.llm.engine.messages import Add, EngineReady
+from calculators.llm.engine.engine import TOO_LONG, Engine
+from calculators.llm.engine.messages import Add, EngineReady, InfillTurn
 from calculators.llm.engine.scoring_engine import ScoringEngine
 from calculators.llm.engine.settings import GenerationSettings, TalkerSettings
 from calculators.llm.grammar_process.client import Grammars, leave_unenforced
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_BYTES: Final = 2
 _NO_PARSERS: Final = OutputParsers(None, None)
-#: Clients whose last request to fill in text is remembered; at more all are forgotten.
-MOST_INFILL_CLIENTS: Final = 1024
 #: The member of a body with the prompt, for errors.
 _PROMPT_FIELDS: Final = {
     Api.CHAT: "messages",
@@ -206,39 +205,6 @@ class ModelProfile:
     card: ModelCard = NO_CARD
 
 
-class _InfillTurn:
-    """A request to fill in text, which a newer one of its client may supersede.
-
-    Attributes:
-        generation: None until it is submitted.
-    """
-
-    __slots__ = ("generation", "is_superseded")
-
-    def __init__(self) -> None:
-        self.generation: EngineGeneration | None = None
-        self.is_superseded = False
-
-    @property
-    def is_over(self) -> bool:
-        return self.generation is not None and self.generation.is_finished
-
-    def supersede(self) -> None:
-        """End the request with an error."""
-        self.is_superseded = True
-        if self.generation is not None and not self.generation.is_finished:
-            self.generation.fail(_superseded())
-
-
-def _superseded() -> RequestError:
-    # No code at which clients try again: they would end the newer request.
-    return RequestError(
-        "a newer request of the same client took the place of this one",
-        code=Code.FAILED_PRECONDITION,
-        reason="superseded",
-    )
-
-
 class LlmServable:
     """Everything that requests to one LLM node need. See `NodeResource`."""
 
@@ -271,7 +237,6 @@ class LlmServable:
         self._choices = ChoiceFactory(self.tokens, self.parsers, self.prompts.decode)
         self.settings = settings
         self._images = images
-        self._infills: dict[tuple[str, ...], _InfillTurn] = {}
         #: The model reads images. Then the engine answers only chats.
         self.sees_images = images is not None
         #: Called by `close`, before anything is closed.
@@ -366,7 +331,9 @@ class LlmServable:
                 settings = await self.with_grammar(settings, checked, prompt.text)
             prompt_tokens += count
             text = prompt.text if self.sees_images else ""
-            added = Add(0, prompt.input_ids, settings, text, prompt.images, param=prompt.param)
+            added = Add(
+                0, prompt.input_ids, settings, text, prompt.images, param=prompt.param, turn=turn
+            )
             if prompt.sounds or checked.speech is not None:
                 added = msgspec.structs.replace(added, sounds=prompt.sounds, speech=_voice(checked))
             parts += parts_of(added)
@@ -390,8 +357,6 @@ class LlmServable:
                 _check_sounds(parts)
         if request.client.is_disconnected:
             raise Cancelled
-        if turn is not None and turn.is_superseded:
-            raise _superseded()
         scoring = self.model.processes.scoring
         # An engine that keeps prompts does not compute the kept part again, so it has no
         # log-probabilities of it (decision 0090).
@@ -404,8 +369,6 @@ class LlmServable:
         if request.client.is_disconnected:
             generation.cancel()
             raise Cancelled
-        if turn is not None:
-            turn.generation = generation
         if record is not None:
             record.submitted = perf_counter_ns()
             record.prompt_tokens = prompt_tokens
@@ -526,21 +489,17 @@ class LlmServable:
 
     def _infill_turn(
         self, checked: CompletionRequest, request: GenerationRequest
-    ) -> _InfillTurn | None:
-        """End the client's request before, if this one fills in text; return the new turn."""
+    ) -> InfillTurn | None:
+        """Return the turn of a request that fills in text, by which it ends the client's last."""
         if checked.infill is None or request.record is None:
             return None
         client = request.record.client
         # Without its port: editors open a connection for each request.
         address = client.connection.rpartition(" ")[0]
-        key = (client.name, address, checked.infill.user, checked.model)
-        if (before := self._infills.pop(key, None)) is not None:
-            before.supersede()
-        if len(self._infills) >= MOST_INFILL_CLIENTS:
-            open_ones = {key: turn for key, turn in self._infills.items() if not turn.is_over}
-            self._infills = open_ones if len(open_ones) < MOST_INFILL_CLIENTS else {}
-        turn = self._infills[key] = _InfillTurn()
-        return turn
+        known = "\0".join((client.name, address, checked.infill.user, checked.model))
+        # One clock for all workers of the machine.
+        began = monotonic_ns()
+        return InfillTurn(hashlib.sha256(known.encode("utf-8", "replace")).hexdigest(), began)
 
     def _infill_settings(self, settings: GenerationSettings) -> GenerationSettings:
         """Return the settings of an answer that also ends where a text that is filled in does."""

@@ -27,7 +27,8 @@ class LlmSettings(RequestQueue):
     infill_supersede: bool = option(
         False,
         "a client's new request to fill in text ends the one before, which nobody waits for; a "
-        "client is a key and an address, or who the request says with user",
+        "client is a key and an address, or who the request says with user; workers share it, "
+        "replicas on Ray do not",
         group=RUNNING,
         metavar="BOOL",
         reads=switch,

@@ -37,7 +37,7 @@ from calculators.language.retrieval import retrieval_calculator as retrieval
 from calculators.language.server_tools import messages as tool_messages
 from calculators.llm import pdf_files, pdf_messages, pdf_process
 from calculators.llm.api.anthropic import citations
-from calculators.llm.engine.core import LONGEST, SECONDS_PER_STREAM
+from calculators.llm.engine.core import LONGEST, MOST_INFILL_CLIENTS, SECONDS_PER_STREAM
 from calculators.llm.engine.engine import HANG_SECONDS
 from calculators.llm.engine.scoring_engine import IDLE_SECONDS as SCORING_SECONDS
 from calculators.llm.grammar_process import client as grammars
@@ -62,7 +62,6 @@ from calculators.llm.requests.tools import (
     MAX_SCHEMA,
     MAX_TOGETHER,
 )
-from calculators.llm.servable import MOST_INFILL_CLIENTS
 from calculators.speech.audio import reading_process, sound_reader
 from calculators.speech.audio.reading import MOST_CHANNELS
 from calculators.speech.audio.sound import HIGHEST_RATE, LOWEST_RATE

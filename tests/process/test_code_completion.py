@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -188,3 +190,21 @@ def test_each_person_has_one_request_at_a_time(editor: ServerProcess) -> None:
         ]
     assert statuses.count(200) == 1
     assert set(statuses) <= {200, 412}
+
+
+def test_the_new_request_may_reach_another_worker(child_program: None, tmp_path: Path) -> None:
+    make_code_model(tmp_path / "code")
+    endless = {**VSCODE, "n_predict": 3000, "ignore_eos": True, "t_max_predict_ms": 0}
+    body = {**endless, "stream": True}
+    with (
+        ServerProcess("--infill_supersede", "--workers", "2", tmp_path / "code") as server,
+        ExitStack() as opened,
+    ):
+        # Each has a connection of its own, which the kernel gives to any worker.
+        streams = []
+        for _ in range(8):
+            client = HttpClient(server.port)
+            streams.append(opened.enter_context(client.open("POST", "/infill", body)))
+            streams[-1].readline()
+        for each in streams[:-1]:
+            assert "took the place" in each.read().decode()

@@ -22,6 +22,7 @@ from calculators.llm.engine.messages import (
     Add,
     CancelGeneration,
     FailedGeneration,
+    InfillTurn,
     Metrics,
     NewTokens,
     Step,
@@ -188,6 +189,30 @@ class GuidedRequests:
             self._failure = grammar, library_reason(error)
 
 
+#: Clients whose newest request to fill in text is remembered.
+MOST_INFILL_CLIENTS: Final = 1024
+
+
+class InfillTurns:
+    """The newest request to fill in text of each client; the longest unused is forgotten first."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[int, list[int]]] = {}
+
+    def begin(self, turn: InfillTurn, request_id: int) -> list[int]:
+        """Return the ids of the requests that a request ends: its own if a newer one came."""
+        began, ids = self._newest.pop(turn.client, (0, []))
+        if began > turn.began:
+            self._newest[turn.client] = (began, ids)
+            return [request_id]
+        # The choices of one answer began together.
+        kept, ended = (ids, []) if began == turn.began else ([], ids)
+        self._newest[turn.client] = (turn.began, [*kept, request_id])
+        if len(self._newest) > MOST_INFILL_CLIENTS:
+            del self._newest[next(iter(self._newest))]
+        return ended
+
+
 METRICS_PERIOD: Final = 0.25
 """Seconds between two `Metrics` while there is work."""
 SIGN_SECONDS: Final = 2.0
@@ -261,6 +286,7 @@ class EngineCore:
         self._pipeline = pipeline
         self._pace = StepCoalescer(seconds_per_stream)
         self._guided = GuidedRequests(pipeline)
+        self._infills = InfillTurns()
         self._refused: list[FailedGeneration] = []
         self._steps = 0
         self._next_metrics = 0.0
@@ -291,6 +317,12 @@ class EngineCore:
             # both as taken until the next request.
             self._owes_metrics = True
             return
+        if message.turn is not None:
+            for ended in self._infills.begin(message.turn, message.request_id):
+                self._refused.append(FailedGeneration(ended, "", is_superseded=True))
+                if ended == message.request_id:
+                    return
+                self.handle(CancelGeneration(ended))
         grammar = message.settings.grammar
         if grammar is None:
             self._add(message)

@@ -428,6 +428,13 @@ class Requests:
 def _refusal(failed: FailedGeneration, param: str | None) -> RequestError:
     if failed.lacks_memory:
         return RequestError(_NO_MEMORY, code=Code.UNAVAILABLE, retry_after=_RETRY_AFTER)
+    if failed.is_superseded:
+        # No code at which clients try again: they would end the newer request.
+        return RequestError(
+            "a newer request of the same client took the place of this one",
+            code=Code.FAILED_PRECONDITION,
+            reason="superseded",
+        )
     if not failed.is_too_long:
         return RequestError(failed.reason)
     return RequestError(failed.reason, param=param, code=Code.OUT_OF_RANGE, reason=TOO_LONG)

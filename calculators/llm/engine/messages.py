@@ -20,7 +20,7 @@ from calculators.llm.engine.settings import EngineSettings, GenerationSettings, 
 
 #: Incremented with every change of a message. Both sides come from one installation, so versions
 #: differ only when the files under a running server were replaced.
-VERSION: Final = 10
+VERSION: Final = 11
 
 #: The reason why a sequence ended: "stop" by an end token or stop string, "length" by a limit of
 #: tokens, "cache" because the cache had no room left, "cancelled" on request.
@@ -32,6 +32,18 @@ class EngineLoad(msgspec.Struct, frozen=True, tag="load", array_like=True):
 
     version: int
     settings: EngineSettings
+
+
+class InfillTurn(msgspec.Struct, frozen=True, array_like=True):
+    """A request to fill in text: it ends earlier requests of the same client.
+
+    Attributes:
+        client: a text by which the client is known, whichever worker it asks.
+        began: nanoseconds of the machine's monotonic clock, the same for all parts of an answer.
+    """
+
+    client: str
+    began: int
 
 
 class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
@@ -48,6 +60,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
         group: the same number for all requests of one answer.
         client: who asks.
         param: the member of the client's request with the prompt, for errors.
+        turn: None unless a newer request of the client is to end this one.
 
     It makes ``settings.num_return_sequences`` choices. `Requests.submit` sets ``request_id``,
     ``group`` and ``client``.
@@ -63,6 +76,7 @@ class Add(msgspec.Struct, frozen=True, tag="add", array_like=True):
     group: int = 0
     client: ClientIdentity = UNKNOWN_CLIENT
     param: str | None = None
+    turn: InfillTurn | None = None
 
 
 class CancelGeneration(msgspec.Struct, frozen=True, tag="cancel", array_like=True):
@@ -133,12 +147,14 @@ class FailedGeneration(msgspec.Struct, frozen=True, array_like=True):
         reason: may go to a client.
         is_too_long: the prompt and the tokens that were asked for do not fit the model.
         lacks_memory: nothing is wrong with the request.
+        is_superseded: a newer request of the client took its place.
     """
 
     request_id: int
     reason: str
     is_too_long: bool = False
     lacks_memory: bool = False
+    is_superseded: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, tag="step", array_like=True):
