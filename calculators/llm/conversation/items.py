@@ -92,6 +92,14 @@ class Items:
     def __iter__(self) -> Iterator[ConversationItem]:
         return iter(self._items.values())
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    @property
+    def last(self) -> str | None:
+        """The id of the last item, or None."""
+        return next(reversed(self._items), None)
+
     def find(self, event: Mapping[str, Any]) -> ConversationItem:
         """Return the item that an event names.
 

@@ -63,8 +63,8 @@ class Conversation(Protocol):
     async def send_error(self, error: RequestError | UnavailableError) -> None:
         """Send the event of an error that no event of the client's is to blame for."""
 
-    async def add_item(self, item: ConversationItem) -> None:
-        """Add an item to the conversation.
+    async def add_item(self, item: ConversationItem, after: str | None) -> None:
+        """Add an item after another one; None, or one that is not there any more: at the end.
 
         Raises:
             RequestError: there is no room.
@@ -88,6 +88,8 @@ class Response:
 
     Args:
         context: the items that it answers.
+        after: the id of the item of the conversation after which the answer stands: while it is
+            given, the user may add others.
         is_kept: its items become part of the conversation.
     """
 
@@ -97,12 +99,14 @@ class Response:
         settings: ConversationSettings,
         context: Iterable[ConversationItem],
         *,
+        after: str | None,
         is_kept: bool,
     ) -> None:
         self.id = new_id("resp")
         self.settings = settings
         self.context = list(context)
         self._session = session
+        self._after = after
         self._is_kept = is_kept
         self._status = "in_progress"
         self._details: dict[str, Any] | None = None
@@ -258,7 +262,8 @@ class Response:
         self._output.append(item)
         await self._send_item("response.output_item.added", item)
         if self._is_kept:
-            await self._session.add_item(item)
+            await self._session.add_item(item, self._after)
+            self._after = item.id
 
     async def _done(self, item: ConversationItem) -> None:
         await self._send_item("response.output_item.done", item)

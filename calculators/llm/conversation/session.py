@@ -119,12 +119,15 @@ class ConversationSession(RealtimeSession):
         """Send the event of a response's error, which no event of the client's is to blame for."""
         await self._send("error", error={**failure_of(error), "event_id": None})
 
-    async def add_item(self, item: ConversationItem, after: str | None = None) -> None:
-        """Add an item to the conversation.
+    async def add_item(self, item: ConversationItem, after: str | None) -> None:
+        """Add an item after another one; None, or one that is not there any more: at the end.
 
         Raises:
             RequestError: there is no room.
         """
+        await self._add_after(item, after if after in self._items else None)
+
+    async def _add_after(self, item: ConversationItem, after: str | None) -> None:
         previous = self._items.add(item, after)
         await self._send(
             "conversation.item.added", item=item.described(), previous_item_id=previous
@@ -245,7 +248,7 @@ class ConversationSession(RealtimeSession):
         if given is None:
             raise fields.missing("item")
         item = read_item(given, new_id("item"))
-        await self.add_item(item, fields.string(event, "previous_item_id"))
+        await self._add_after(item, fields.string(event, "previous_item_id"))
         await self.send_done(item)
 
     async def _retrieve_item(self, event: Mapping[str, Any]) -> None:
@@ -308,7 +311,7 @@ class ConversationSession(RealtimeSession):
         return context
 
     def _respond(self, settings: ConversationSettings, context: Items, *, is_kept: bool) -> None:
-        self._response = Response(self, settings, context, is_kept=is_kept)
+        self._response = Response(self, settings, context, after=self._items.last, is_kept=is_kept)
         self._running = self._response.start()
         self._running.add_done_callback(self._response_ended)
 
