@@ -15,5 +15,8 @@ def register(registry: Registry) -> None:
         ConversationCalculator,
     )
 
+    # Families that load the models of this one's node are registered when they are asked for.
+    for name in ("S2tCalculator", "T2sCalculator"):
+        registry.find_calculator(name)
     registry.register_calculator(ConversationCalculator)
     registry.register_calculator(ConversationAnswerCalculator)

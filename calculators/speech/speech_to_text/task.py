@@ -98,7 +98,7 @@ class SpeechToTextTask(Task):
         TaskEndpoint(_REALTIME, methods=("GET",), is_socket=True),
     )
     docs = "calculators/speech/speech_to_text/README.md"
-    calculators = ("S2tCalculator", "SpeechToTextCalculator", "ConversationCalculator")
+    calculators = ("S2tCalculator", "SpeechToTextCalculator")
     options = SpeechToTextTaskOptions
     wheel_models = (_LISTENER,)
 

@@ -100,7 +100,7 @@ class TextToSpeechTask(Task):
     name = "text2speech"
     endpoints = (TaskEndpoint("/audio/speech"), TaskEndpoint("/audio/voices", methods=("GET",)))
     docs = "calculators/speech/text_to_speech/README.md"
-    calculators = ("T2sCalculator", "TextToSpeechCalculator", "ConversationCalculator")
+    calculators = ("T2sCalculator", "TextToSpeechCalculator")
     options = T2sTaskOptions
     wheel_models = (_SPEAKER,)
 
