@@ -25,6 +25,7 @@ Every error survives pickling, because errors cross process boundaries.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 
 from graph_runtime.timestamp import debug_string
@@ -57,6 +58,11 @@ __all__ = [
     "did_you_mean",
     "reason_of",
 ]
+
+
+def wrong_argument(call: str, name: str, given: object, right: str) -> TypeError:
+    """Return the error of an argument of another type; ``right`` completes "must be ..."."""
+    return TypeError(f"{call}: {name} must be {right}, not {reprlib.repr(given)}")
 
 
 class GraphConfigError(GraphError, ValueError):

@@ -20,6 +20,7 @@ from graph_runtime.errors import (
     NotFoundError,
     StateError,
     did_you_mean,
+    wrong_argument,
 )
 from graph_runtime.language.graph_config import (
     graph_to_binary,
@@ -151,6 +152,8 @@ class PreparedGraph:
         """
         if self._run is not None or stream_name not in self._plan.producers:
             raise self._not_attachable(stream_name, "observe_output_stream")
+        if not callable(callback):
+            raise wrong_argument("observe_output_stream", "callback", callback, "a function")
         self._setup.observers.append((stream_name, callback, observe_timestamp_bounds))
 
     def add_output_stream_poller(
@@ -175,6 +178,8 @@ class PreparedGraph:
             GraphError: given before (ALREADY_EXISTS); a reserved name; the graph is running.
         """
         self._check_not_running("set_executor")
+        if not isinstance(executor, Executor):
+            raise wrong_argument("set_executor", "executor", executor, "an Executor")
         if is_reserved_executor_name(name):
             raise GraphConfigError(f'"{name}" is a reserved executor name.')
         if name in self._setup.executors:
@@ -199,11 +204,15 @@ class PreparedGraph:
         It must not call the graph. Raises StateError while the graph is running.
         """
         self._check_not_running("set_error_callback")
+        if not callable(callback):
+            raise wrong_argument("set_error_callback", "callback", callback, "a function")
         self._setup.on_error = callback
 
     def set_input_stream_max_queue_size(self, stream_name: str, size: int) -> None:
         """Limit the queues that one graph input feeds, from the next run on; -1 is no limit."""
         self._find_graph_input(stream_name, "set_input_stream_max_queue_size")
+        if not isinstance(size, int):
+            raise wrong_argument("set_input_stream_max_queue_size", "size", size, "an integer")
         self._setup.stream_limits[stream_name] = size
 
     def trace(self, tracer: CallObserver) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from typing import ClassVar, Final, SupportsIndex, final
 
 UNSET: Final = -(2**63)
@@ -101,7 +102,13 @@ def as_value(timestamp: SupportsIndex) -> int:
     """
     if type(timestamp) is Timestamp:
         return int(timestamp)
-    value = operator.index(timestamp)
+    try:
+        value = operator.index(timestamp)
+    except TypeError:
+        raise TypeError(
+            f"a timestamp must be an integer of microseconds, not {reprlib.repr(timestamp)}; "
+            "Timestamp.from_seconds makes one from seconds"
+        ) from None
     if not MIN < value < MAX:
         raise ValueError(
             f"{value} is not an ordinary timestamp: it must lie strictly between Timestamp.MIN and "
@@ -149,7 +156,12 @@ class Timestamp(int):
         Raises:
             ValueError: not a number, or out of range.
         """
-        microseconds = seconds * 1e6
+        try:
+            microseconds = float(seconds + 0) * 1e6
+        except TypeError:
+            raise TypeError(
+                f"Timestamp.from_seconds: seconds must be a number, not {reprlib.repr(seconds)}"
+            ) from None
         if not math.isfinite(microseconds):
             raise ValueError(f"a timestamp of {seconds} seconds is out of range")
         whole = math.trunc(microseconds)

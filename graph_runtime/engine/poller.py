@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from graph_runtime import timestamp as ts
+from graph_runtime.errors import wrong_argument
 from graph_runtime.packet import EMPTY, Packet, packet_at
 from graph_runtime.streams.input_stream import InputStream
 
@@ -46,7 +47,11 @@ class OutputStreamPoller:
 
         Raises:
             ValueError: ``size`` is below -1.
+            TypeError: it is not an integer.
         """
+        if not isinstance(size, int):
+            call = "OutputStreamPoller.set_max_queue_size"
+            raise wrong_argument(call, "size", size, "an integer")
         if size < -1:
             raise ValueError("the max queue size must be -1 (no limit) or at least 0")
         self._max_queue_size = size
@@ -68,11 +73,14 @@ class OutputStreamPoller:
         Raises:
             StateError: called from a calculator or observer of the graph, or on its event loop.
             TimeoutError: no packet came in time. The next call goes on waiting.
+            TypeError: ``timeout`` is not a number.
         """
+        call = "OutputStreamPoller.next"
+        if timeout is not None and not isinstance(timeout, int | float):
+            raise wrong_argument(call, "timeout", timeout, "a number of seconds or None")
         run = self._run
         if run is None:
             return None
-        call = "OutputStreamPoller.next"
         run.wait(call, self._is_decided, ask_each_call=True, timeout=timeout)
         if timeout is not None and not self._is_decided():
             raise TimeoutError(f'no packet came on "{self._name}" within {timeout} s')

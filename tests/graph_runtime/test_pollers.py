@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from graph_runtime import CalculatorGraph, Registry, RunError
+from graph_runtime import CalculatorGraph, Registry, RunError, Timestamp
 from tests.graph_runtime.small_calculators import one_node
 from tests.support.patience import PATIENCE
 
@@ -200,3 +202,30 @@ def test_a_thread_waits_for_a_run_on_an_event_loop_no_longer_than_it_may(
         await graph.wait_until_done_async()
 
     asyncio.run(scenario())
+
+
+def test_arguments_of_other_types_are_named(doubles: CalculatorGraph) -> None:
+    poller: Any = doubles.add_output_stream_poller("out")
+    graph: Any = doubles
+    seconds: Any = "1.5"
+    calls: dict[str, Callable[[], object]] = {
+        "next: timeout must be a number of seconds or None, not '1'": lambda: poller.next("1"),
+        "size must be an integer, not '2'": lambda: poller.set_max_queue_size("2"),
+        "callback must be a function, not 1": lambda: graph.observe_output_stream("out", 1),
+        "set_error_callback: callback must be a function": lambda: graph.set_error_callback("f"),
+        "executor must be an Executor, not 4": lambda: graph.set_executor("", 4),
+        "microseconds, not 1.5": lambda: graph.add_packet_to_input_stream("in", 1, 1.5),
+        "from_seconds: seconds must be a number, not '1.5'": lambda: Timestamp.from_seconds(
+            seconds
+        ),
+        "max_queue_size: size must be an integer, not None": lambda: (
+            graph.set_input_stream_max_queue_size("in", None)
+        ),
+    }
+    for wrong, call in calls.items():
+        if "microseconds" in wrong:
+            graph.start_run()
+        with pytest.raises(TypeError, match=re.escape(wrong)):
+            call()
+        if "microseconds" in wrong:
+            graph.close()
