@@ -67,6 +67,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"both sides must be multiples of \d+",
             r"(File|Image) parsing fail|is not valid wav nor mp3",
             # The files of the client, and the hosts that the operator allows.
+            r"there is no (response|conversation) ",
             r"this server keeps no files|has uploaded no such file|there is no such file",
             r"from the web are off|the file is not read here; send it as inlineData",
             # Other members, and their names.

@@ -43,10 +43,10 @@ _REFUSED: Final = (400, 413, 415, 422)
 #: The longest text or array at the end of a range.
 _LONG: Final = 70_000
 _DEEP: Final = 12
-#: Aliases, paths of authors, paths with the form of one of several tasks, what is loaded from
-#: elsewhere, and pictures, which take long to draw.
+#: Aliases, paths of authors, paths with the forms of several tasks or servers, what is loaded
+#: from elsewhere, and pictures, which take long to draw.
 _LEFT_OUT: Final = re.compile(
-    r"/v1|/v3/v1|/v3/\{path\}|/v3/(de)?tokenize$|/v2/repository|/api/pull|/v3/images"
+    r"/v1|/v3/v1|/v3/\{path\}|/v3/(de)?tokenize$|/generate$|/v2/repository|/api/pull|/v3/images"
 )
 
 Put = Callable[[Any], Any]

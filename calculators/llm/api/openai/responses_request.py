@@ -65,6 +65,7 @@ TEXT: Final = ("format", "verbosity")
 #: The second one is not OpenAI's here; aiperf sends it.
 _STREAM_OPTIONS: Final = ("include_obfuscation", "include_usage")
 #: Members that need a server that keeps responses.
+_ID: Final = string(minLength=1)
 _KEPT: Final = ("previous_response_id", "conversation", "background")
 
 RESPONSES_MEMBERS: Final[Members] = table(
@@ -156,10 +157,13 @@ RESPONSES_MEMBERS: Final[Members] = table(
         "previous_response_id",
         STRING,
         "A response that the server keeps: its input and its output come before this input.",
+        minLength=1,
     ),
     honoured(
         "conversation",
-        Value(one_of(string(), request({"id": string()}, required=("id",)))),
+        Value(
+            one_of(_ID, request({"id": _ID}, required=("id",))),
+        ),
         "A conversation that the server keeps: its items come before this input, and this input "
         "and the output are added to it. Not with `previous_response_id`.",
     ),
