@@ -512,8 +512,8 @@ export interface Generation {
  *
  * Attributes:
  *     text: of a graph, which may be unfinished.
- *     edits: what could be done to the text, each tried alone. The changes of one count in the
- *         text as it is and do not overlap.
+ *     edits: what could be done to the text, each tried alone; the text is not drawn then. The
+ *         changes of one edit count in the text as it is and do not overlap.
  */
 export interface DraftCheck {
   text: string
@@ -535,7 +535,8 @@ export interface DraftChange {
  * Attributes:
  *     valid: the graph can be loaded.
  *     content: a summary, such as ``3 nodes``; "" for a graph with errors.
- *     description, layout: as in `GraphView`; None for a text that does not parse.
+ *     description, layout: as in `GraphView`; None for a text that does not parse, and
+ *         where edits are tried.
  *     places: of nodes, by their names in the description.
  *     refusals: for each edit the first error that it would add, "" if none. There are fewer of
  *         them than edits where the time was over; ask for the others again.

@@ -89,8 +89,9 @@ def _serve(connection: ParentConnection) -> None:
                     seconds = message.run_seconds
                     connection.send(b"{}")
                 case Check(body):
-                    answer = check_text(body.text, registry)
-                    answer.refusals = _refusals(body, registry)
+                    answer = (
+                        _tried(body, registry) if body.edits else check_text(body.text, registry)
+                    )
                     connection.send(msgspec.json.encode(answer))
                 case ScratchRun(body):
                     connection.send(msgspec.json.encode(run_text(body, registry, seconds)))
@@ -171,23 +172,23 @@ def check_text(text: str, registry: Registry, path: str = _NAME) -> CheckedDraft
     return answer
 
 
-def _refusals(body: DraftCheck, registry: Registry) -> list[str]:
+def _tried(body: DraftCheck, registry: Registry) -> CheckedDraft:
     """Return what each edit would make wrong, for as many edits as there is time for."""
-    if not body.edits:
-        return []
     until = time.monotonic() + EDITS_SECONDS
-    before = GraphCheck(_NAME, registry, body.text)
+    before = _checked(body.text, registry, _NAME)
+    findings = [_finding(each) for each in _in_order(before.placed_findings())]
+    is_valid = all(each.severity != "error" for each in findings)
+    answer = CheckedDraft(is_valid, before.content, findings)
     known = _errors(before)
-    found: list[str] = []
     for edit in body.edits:
         after = GraphCheck(_NAME, registry, _edited(body.text, edit))
         # Some errors can be seen only in a graph without others: this edit is not their cause.
         is_whole = before.plan is None and after.plan is not None
         new = [] if is_whole else [each for each in _errors(after) if each not in known]
-        found.append(new[0] if new else "")
+        answer.refusals.append(new[0] if new else "")
         if time.monotonic() > until:
             break
-    return found
+    return answer
 
 
 def _errors(check: GraphCheck) -> list[str]:

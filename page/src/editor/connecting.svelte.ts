@@ -101,8 +101,11 @@ export class Connecting {
     const { begun } = this
     if (!begun) return
     const port = scene && portsOf(scene.drawing).find(({ key }) => key === begun.key)
-    if (port) this.begin(scene, port)
-    else this.cancel()
+    if (!port) return this.cancel()
+    // What fitted stays on offer until it is judged again.
+    const before = this.verdicts
+    this.begin(scene, port)
+    this.verdicts = new Map([...before, ...this.verdicts])
   }
 
   /** Return why a wire cannot end at another port, or "" if it can. */
