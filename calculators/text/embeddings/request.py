@@ -27,7 +27,16 @@ from calculators.kit.requests.members import (
     refused,
     table,
 )
-from calculators.kit.requests.schema import array, flag, integer, one_of, record, string, word
+from calculators.kit.requests.schema import (
+    array,
+    flag,
+    integer,
+    nullable,
+    one_of,
+    record,
+    string,
+    word,
+)
 from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 
 _TEXT: Final = string(maxLength=MAX_CHARACTERS)
@@ -369,7 +378,15 @@ COHERE_MEMBERS: Final[Members] = table(
         "inputs",
         Array(
             record(
-                {"content": array(record({"type": word(("text",)), "text": string()}))},
+                {
+                    "content": array(
+                        record(
+                            {"type": nullable(word(("text",))), "text": string()},
+                            required=("text",),
+                        ),
+                        minItems=1,
+                    )
+                },
                 required=("content",),
             ),
             {"minItems": 1},
