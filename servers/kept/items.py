@@ -44,8 +44,9 @@ def is_reference(item: object) -> bool:
     """Return True for an item that only names another one: ``{"type": ..., "id": ...}``."""
     if not isinstance(item, dict):
         return False
-    kind = item.get("type")
-    return kind == REFERENCE or (kind is None and item.keys() <= {"type", "id"} and "id" in item)
+    kind, named = item.get("type"), item.get("id")
+    is_bare = kind is None and named is not None and item.keys() <= {"type", "id"}
+    return kind == REFERENCE or is_bare
 
 
 def items_of(value: object, key: str) -> list[JsonObject]:

@@ -68,7 +68,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"both sides must be multiples of \d+",
             r"(File|Image) parsing fail|is not valid wav nor mp3",
             # The files of the client, and the hosts that the operator allows.
-            r"there is no (response|conversation) ",
+            r"there is no (response|conversation) |expected the id of an item",
             r"this server keeps no files|has uploaded no such file|there is no such file",
             r"from the web are off|the file is not read here; send it as inlineData",
             # Other members, and their names.
@@ -90,6 +90,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no text at its end that could be continued",
             r"calls tools, so it cannot be continued",
             # Limits of the whole request.
+            r"must be the same for all texts of a batch",
             r"a number beyond 64 bits|the shape .* has too many elements",
             r"of the form has no name",
             r"the form has more than \d+ parts",
