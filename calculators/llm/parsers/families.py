@@ -85,7 +85,12 @@ class CallSyntax:
     has_json_words: bool = False
     lead_in: str = ""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Check that a declaration can be read back; forms that are found by trying need no check.
+
+        Raises:
+            ValueError: a pattern lacks a field or an end.
+        """
         for pattern in (self.call, *self.accepts):
             self._check_call(pattern)
         if any("{args}" in pattern for pattern in (self.call, *self.accepts)):

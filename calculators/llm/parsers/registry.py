@@ -139,6 +139,11 @@ def _checked(loaded: Any, kind: _ParserKind, source: str) -> Any:
     if isinstance(loaded, AnswerFamily):
         if getattr(loaded, kind.member) is None:
             raise UnknownParser(f"{source} declares no {kind.member}")
+        try:
+            if loaded.calls is not None:
+                loaded.calls.check()
+        except ValueError as error:
+            raise UnknownParser(f"{source}: {error}") from None
         return loaded
     base = kind.base
     if not (inspect.isclass(loaded) and issubclass(loaded, base)):

@@ -345,4 +345,10 @@ def test_calls_are_read_as_they_are_written_and_wherever_they_are_cut(name: str,
 )
 def test_a_declaration_says_what_its_patterns_lack(members: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=re.escape(wrong)):
-        CallSyntax(**members)
+        CallSyntax(**members).check()
+
+
+def test_graphrts_own_declarations_lack_nothing() -> None:
+    for family in FAMILIES.values():
+        if family.calls is not None:
+            family.calls.check()
