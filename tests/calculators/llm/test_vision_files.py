@@ -66,7 +66,8 @@ def test_a_strange_config_is_an_error_and_not_a_crash(model: Path, config: str) 
 
 
 def test_answers_times_pixels_have_a_limit() -> None:
-    part = Add(0, b"", GenerationSettings(), images=(Image(4000, 4000, b""),))
+    image = Image(4000, 4000, bytes(4000 * 4000 * 3))
+    part = Add(0, b"", GenerationSettings(), images=(image,))
     _check_pixels([part] * 3)
     with pytest.raises(RequestError, match="4 answers are too many for these images") as caught:
         _check_pixels([part] * 4)

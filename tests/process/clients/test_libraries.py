@@ -542,7 +542,8 @@ def test_ollamas_client_works(
             "async": text,
             "models": [MODEL],
             "running": [MODEL],
-            "shown": [["completion", "thinking", "tools"], True, True],
+            # The template is the operator's secret, without --show_tokenizer.
+            "shown": [["completion", "thinking", "tools"], False, True],
             "bad_request": {"status": 400, "has_text": True},
             "not_found": {"status": 404, "has_text": True},
             "unsupported": [403, 403],
