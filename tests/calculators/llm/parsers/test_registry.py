@@ -45,6 +45,7 @@ class Half(ToolParser):
 NUMBER = 5
 DECLARED = AnswerFamily(name="declared", calls=CallSyntax(call="<tool>{object}</tool>"))
 MUTE = AnswerFamily(name="mute")
+ENDLESS = AnswerFamily(name="endless", calls=CallSyntax(call="<tool>{name} {tree}"))
 """
 
 ENTRY_POINTS = """\
@@ -54,6 +55,7 @@ half = shouting_parsers:Half
 number = shouting_parsers:NUMBER
 declared = shouting_parsers:DECLARED
 mute = shouting_parsers:MUTE
+endless = shouting_parsers:ENDLESS
 missing = shouting_parsers:Missing
 gone = no_such_module_at_all:Parser
 hermes3 = shouting_parsers:Shouts
@@ -159,6 +161,7 @@ def test_a_built_in_parser_wins_over_another_package() -> None:
             " ToolParser",
         ),
         ("mute", "(shouting_parsers:MUTE) declares no calls"),
+        ("endless", "(shouting_parsers:ENDLESS): the call '<tool>{name} {tree}' has no end: put"),
         ("missing", "(shouting_parsers:Missing) cannot be loaded: AttributeError"),
         ("gone", "(no_such_module_at_all:Parser) cannot be loaded: ModuleNotFoundError"),
     ],
