@@ -184,10 +184,9 @@ class Handler:
         if self._kept is None:
             # Late: most servers keep nothing. In a thread: modules are files.
             make = await asyncio.to_thread(_import_kept_requests)
-            self._kept = self._kept_now() or make(self._settings, self._guard, self._journal)
-        return self._kept
-
-    def _kept_now(self) -> KeptRequests | None:
+            # Another request may have been faster.
+            if self._kept is None:
+                self._kept = make(self._settings, self._guard, self._journal)
         return self._kept
 
     async def open(self) -> None:

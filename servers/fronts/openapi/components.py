@@ -299,34 +299,6 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     ),
 }
 
-#: Parameters that no operation may have, if the tasks that have them are not installed.
-OF_SOME_TASKS: Final = frozenset({"Model", "Alt"})
-#: Parameters of operations that exist only if the page is served.
-OF_THE_PAGE: Final = frozenset(
-    {
-        "WatchedGraphs",
-        "Hz",
-        "Focus",
-        "Expand",
-        "Direction",
-        "TimelineFormat",
-        "node",
-        "request_id",
-        "calculator",
-        "file",
-    }
-)
-
-#: Parameters of operations about files and batches, and about what is kept.
-OF_BATCHES: Final = frozenset(
-    {"file_id", "batch_id", "After", "FileLimit", "BatchLimit", "Order", "Purpose"}
-    | {"AfterId", "BeforeId", "MessageBatchLimit"}
-)
-OF_KEPT: Final = frozenset(
-    {"response_id", "conversation_id", "item_id", "completion_id"}
-    | {"StreamEvents", "StartingAfter", "OfModel", "After", "BatchLimit", "Order"}
-)
-
 HEADERS: Final[dict[str, dict[str, Any]]] = {
     "XRequestId": {
         "description": "The id of the request in the log: the client's own, or a new one.",

@@ -49,10 +49,6 @@ from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operati
 from servers.fronts.openapi.components import (
     ERROR_SCHEMAS,
     HEADERS,
-    OF_BATCHES,
-    OF_KEPT,
-    OF_SOME_TASKS,
-    OF_THE_PAGE,
     PARAMETERS,
     error_answers,
     error_ref,
@@ -633,15 +629,14 @@ def _descriptions(model: str) -> Iterator[TaskDescription]:
 
 
 def _used_parameters(operations: list[Operation]) -> dict[str, Any]:
-    """Return the parameters, without the ones that no operation has."""
+    """Return the parameters that an operation has."""
     used = {
         str(each.get("$ref", "")).rpartition("/")[2]
         for operation in operations
         for path in operation.paths.values()
         for each in parameters_of(operation, path)
     }
-    unused = (OF_SOME_TASKS | OF_THE_PAGE | OF_BATCHES | OF_KEPT) - used
-    return {name: described for name, described in PARAMETERS.items() if name not in unused}
+    return {name: described for name, described in PARAMETERS.items() if name in used}
 
 
 def _paths(operations: list[Operation], keys: Keys) -> dict[str, dict[str, OperationObject]]:
