@@ -29,7 +29,15 @@ from servers.fronts.http.answer_streams import SentResponse, response_head
 from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, object_answer, owner_of, query_of
+from servers.fronts.http.exchange import (
+    Exchange,
+    is_ascending,
+    limit_of,
+    listed,
+    object_answer,
+    owner_of,
+    query_of,
+)
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
 from servers.fronts.http.message_batches import MessageBatches
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
@@ -173,8 +181,10 @@ async def _send(exchange: Exchange, file: BinaryIO, size: int, fields: dict[str,
         raise asyncio.CancelledError from None
 
 
-_MOST_LISTED: Final = {Endpoint.FILES: 10_000, Endpoint.BATCHES: 100}
-_LISTED: Final = {Endpoint.FILES: 10_000, Endpoint.BATCHES: 20}
+_MOST_FILES: Final = 10_000
+#: Batches of a page, if the request does not say, and at most.
+_LISTED: Final = 20
+_MOST_LISTED: Final = 100
 _LONGEST_NAME: Final = 255
 #: Uploads at a time; each has a file open.
 _MOST_UPLOADS: Final = 64
@@ -278,17 +288,14 @@ class BatchRequests:
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
         query = query_of(exchange.request)
-        order = query.get("order", "desc")
-        if order not in ("asc", "desc"):
-            raise HttpError(400, "order must be asc or desc", param="order")
         files, has_more = await desk.ask(
             desk.store.files,
             owner,
             unix_seconds(),
             purpose=query.get("purpose"),
             after=query.get("after", ""),
-            limit=_limit(query, Endpoint.FILES),
-            ascending=order == "asc",
+            limit=limit_of(query, _MOST_FILES, _MOST_FILES),
+            ascending=is_ascending(query, "desc"),
         )
         return _list(exchange, [each.to_object() for each in files], has_more=has_more)
 
@@ -296,7 +303,7 @@ class BatchRequests:
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
         query = query_of(exchange.request)
-        limit = _limit(query, Endpoint.BATCHES)
+        limit = limit_of(query, _LISTED, _MOST_LISTED)
         batches, has_more = await desk.ask(
             desk.store.batches, owner, after=query.get("after", ""), limit=limit
         )
@@ -369,24 +376,5 @@ def _one(form: MultipartForm, name: str) -> str | None:
     return values[0] if values else None
 
 
-def _limit(query: dict[str, str], endpoint: Endpoint) -> int:
-    text = query.get("limit")
-    if text is None:
-        return _LISTED[endpoint]
-    most = _MOST_LISTED[endpoint]
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise HttpError(400, f"limit must be a number from 1 to {most}", param="limit")
-    return int(text)
-
-
 def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> web.Response:
-    return object_answer(
-        exchange,
-        {
-            "object": "list",
-            "data": data,
-            "first_id": data[0]["id"] if data else None,
-            "last_id": data[-1]["id"] if data else None,
-            "has_more": has_more,
-        },
-    )
+    return object_answer(exchange, {"object": "list", **listed(data, has_more=has_more)})

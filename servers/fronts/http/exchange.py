@@ -307,6 +307,41 @@ def object_answer(exchange: Exchange, value: object) -> web.Response:
     return json_answer(exchange, json.dumps(value).encode())
 
 
+def limit_of(query: Mapping[str, str], usual: int, most: int) -> int:
+    """Return how many objects a page of a list may have; ``usual``: if the query does not say.
+
+    Raises:
+        HttpError: 400.
+    """
+    text = query.get("limit", str(usual))
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    if not (is_number and 1 <= int(text) <= most):
+        raise HttpError(400, f"limit must be a number from 1 to {most}", param="limit")
+    return int(text)
+
+
+def is_ascending(query: Mapping[str, str], usual: str) -> bool:
+    """Return whether a list begins with the oldest; ``usual``: the order of a query without one.
+
+    Raises:
+        HttpError: 400.
+    """
+    order = query.get("order", usual)
+    if order not in ("asc", "desc"):
+        raise HttpError(400, "order must be asc or desc", param="order")
+    return order == "asc"
+
+
+def listed(data: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """Return a page of a list, which OpenAI's clients and Anthropic's read the same way."""
+    return {
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": has_more,
+    }
+
+
 _MODEL = "/v2/models/{model}"
 _NAMES = {
     Endpoint.MODEL: "/v3/models/{model}",

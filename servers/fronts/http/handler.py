@@ -38,6 +38,7 @@ from servers.fronts.http.exchange import (
     body_length,
     is_probe,
     limit_time,
+    listed,
     log_cause,
     query_of,
     reason_of,
@@ -555,14 +556,7 @@ def _anthropic_model(model: ModelDescription) -> dict[str, Any]:
 
 def _anthropic_models(models: Iterable[ModelDescription]) -> dict[str, Any]:
     """Return the list as Anthropic's clients read it: one page with all models."""
-    data = [_anthropic_model(model) for model in models]
-    ids = [model["id"] for model in data]
-    return {
-        "data": data,
-        "has_more": False,
-        "first_id": ids[0] if ids else None,
-        "last_id": ids[-1] if ids else None,
-    }
+    return listed([_anthropic_model(model) for model in models], has_more=False)
 
 
 def _model_object(model: ModelDescription) -> dict[str, Any]:

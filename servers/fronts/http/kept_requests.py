@@ -42,7 +42,10 @@ from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.exchange import (
     Exchange,
     answer_in_events,
+    is_ascending,
     json_answer,
+    limit_of,
+    listed,
     object_answer,
     owner_of,
     query_of,
@@ -520,17 +523,11 @@ class KeptRequests:
     ) -> web.Response:
         """Answer with the page that ``work`` returns, and whether there are more."""
 
-        def listed(store: ResponseStore) -> JsonObject:
+        def page(store: ResponseStore) -> JsonObject:
             data, has_more = work(store)
-            return {
-                "object": "list",
-                "data": data,
-                "first_id": data[0]["id"] if data else None,
-                "last_id": data[-1]["id"] if data else None,
-                "has_more": has_more,
-            }
+            return {"object": "list", **listed(data, has_more=has_more)}
 
-        return await self._object(exchange, listed)
+        return await self._object(exchange, page)
 
     async def _read(self, exchange: Exchange, members: Members) -> JsonObject:
         """Return the checked members of a JSON body; without a body, none."""
@@ -605,16 +602,8 @@ class ListPage(NamedTuple):
         Raises:
             HttpError: 400.
         """
-        order = query.get("order", order)
-        if order not in ("asc", "desc"):
-            raise HttpError(400, "order must be asc or desc", param="order")
-        limit = query.get("limit", str(_LISTED))
-        if not (limit.isascii() and limit.isdigit() and len(limit) < 5) or not (
-            1 <= int(limit) <= MOST_LISTED
-        ):
-            text = f"limit must be a number from 1 to {MOST_LISTED}"
-            raise HttpError(400, text, param="limit")
-        return cls(query.get("after", ""), int(limit), order == "asc")
+        ascending = is_ascending(query, order)
+        return cls(query.get("after", ""), limit_of(query, _LISTED, MOST_LISTED), ascending)
 
     def cut(self, items: list[JsonObject]) -> tuple[list[JsonObject], bool]:
         """Return the items of the page, and True if there are more.

@@ -32,7 +32,14 @@ from servers.batches.objects import (
 from servers.fronts.http.answer_streams import SentResponse
 from servers.fronts.http.body import read_json
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import Exchange, fail_stream, object_answer, query_of
+from servers.fronts.http.exchange import (
+    Exchange,
+    fail_stream,
+    limit_of,
+    listed,
+    object_answer,
+    query_of,
+)
 from servers.fronts.http.settings import HttpSettings
 
 #: The path of the requests of these batches.
@@ -133,29 +140,17 @@ class MessageBatches:
     async def page(self, exchange: Exchange, owner: str) -> web.StreamResponse:
         """List the client's batches of messages, the newest first."""
         query = query_of(exchange.request)
-        text = query.get("limit", str(_LISTED))
-        is_number = text.isascii() and text.isdigit() and len(text) < 10
-        if not is_number or not 1 <= int(text) <= _MOST_LISTED:
-            raise HttpError(400, f"limit must be a number from 1 to {_MOST_LISTED}", param="limit")
         before = query.get("before_id", "")
         found, has_more = await self._desk.ask(
             self._desk.store.batches,
             owner,
             after=before or query.get("after_id", ""),
-            limit=int(text),
+            limit=limit_of(query, _LISTED, _MOST_LISTED),
             endpoints=_ENDPOINTS,
             ascending=bool(before),
         )
         batches = [_object(each, exchange) for each in (found[::-1] if before else found)]
-        return object_answer(
-            exchange,
-            {
-                "data": batches,
-                "has_more": has_more,
-                "first_id": batches[0]["id"] if batches else None,
-                "last_id": batches[-1]["id"] if batches else None,
-            },
-        )
+        return object_answer(exchange, listed(batches, has_more=has_more))
 
     async def retrieve(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Describe a batch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculators.kit.requests import schema
-from calculators.kit.requests.members import OTHERS_ARE_REFUSED, Members
+from calculators.kit.requests.members import body_schema
 from calculators.kit.tasks import ErrorForm
 from calculators.kit.tasks.operation import EVENTS, JSON, Operation, answer, events, media, prefixed
 from servers.batches.objects import METADATA_SCHEMA
@@ -37,15 +37,6 @@ def _deleted(kind: str) -> schema.Schema:
     )
 
 
-def _body(members: Members) -> schema.Schema:
-    return schema.record(
-        {name: member.schema() for name, member in members.items()},
-        OTHERS_ARE_REFUSED,
-        required=tuple(name for name, each in members.items() if each.is_required),
-        additionalProperties=False,
-    )
-
-
 KEPT_SCHEMAS: Final[dict[str, schema.Schema]] = {
     "KeptItem": schema.anything(
         "An item of an input or an output.",
@@ -65,9 +56,9 @@ KEPT_SCHEMAS: Final[dict[str, schema.Schema]] = {
         required=("id", "object", "created_at", "metadata"),
     ),
     "ConversationDeleted": _deleted("conversation.deleted"),
-    "CreateConversationRequest": _body(items.CONVERSATION_MEMBERS),
-    "AddItemsRequest": _body(items.ADDED_ITEMS_MEMBERS),
-    "MetadataRequest": _body(items.METADATA_MEMBERS),
+    "CreateConversationRequest": body_schema(items.CONVERSATION_MEMBERS),
+    "AddItemsRequest": body_schema(items.ADDED_ITEMS_MEMBERS),
+    "MetadataRequest": body_schema(items.METADATA_MEMBERS),
     "StoredChatCompletion": schema.record(
         {
             "id": schema.string(),
