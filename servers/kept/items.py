@@ -273,20 +273,14 @@ _ITEM: Final = request(
     additionalProperties=True,
 )
 _ITEMS: Final = Value(array(_ITEM, maxItems=MOST_ADDED), _read_items)
-_METADATA: Final = honoured(
-    "metadata", Value(METADATA_SCHEMA, read_metadata), "For the client's own use."
-)
+_METADATA: Final = Value(METADATA_SCHEMA, read_metadata)
 CONVERSATION_MEMBERS: Final[Members] = table(
-    honoured("items", _ITEMS, "The first items."), _METADATA
+    honoured("items", _ITEMS, "The first items."),
+    honoured("metadata", _METADATA, "For the client's own use."),
 )
 ADDED_ITEMS_MEMBERS: Final[Members] = table(
     honoured("items", _ITEMS, is_required=True),
 )
 METADATA_MEMBERS: Final[Members] = table(
-    honoured(
-        "metadata",
-        Value(METADATA_SCHEMA, read_metadata),
-        "Replaces the metadata.",
-        is_required=True,
-    )
+    honoured("metadata", _METADATA, "Replaces the metadata.", is_required=True)
 )

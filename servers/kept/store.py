@@ -45,6 +45,8 @@ _SWEEP_SECONDS: Final = 30
 LOST_SECONDS: Final = 30
 #: Bytes that SQLite takes for an object beside its content, about.
 _OBJECT_BYTES: Final = 512
+#: Bytes that it takes for an item beside its content, about.
+_ENTRY_BYTES: Final = 64
 _AT_A_TIME: Final = 64
 #: Bytes after which a page of a list ends.
 PAGE_BYTES: Final = 1 << 20
@@ -311,8 +313,8 @@ class ResponseStore:
             )
         self._count(new.owner, 1, size)
         if new.conversation and head.status != KeptStatus.QUEUED:
-            key = items.key_of(number, secret)
-            self._extend(new.owner, new.conversation, items_of(_decoded(own), key), new.body)
+            listed = _own_items(own, number, secret)
+            self._extend(new.owner, new.conversation, listed, new.body)
         return True
 
     def _extend(
@@ -335,7 +337,7 @@ class ResponseStore:
                 "insert into entries (id, conversation, body) values (?, ?, ?)",
                 (item_id, number, body),
             )
-            size += len(body) + 64
+            size += len(body) + _ENTRY_BYTES
         run(
             "update objects set used_at = ?, size = size + ? where number = ?",
             (unix_seconds(), size, number),
@@ -431,6 +433,11 @@ class ResponseStore:
         if found is None:
             raise items.not_kept(kind, object_id)
         return found[0]
+
+    def _shown(self, object_id: str, owner: str, kind: KeptKind) -> JsonObject:
+        number = self._number(object_id, owner, kind)
+        found = self._rows("select body, metadata from objects where number = ?", number)
+        return _with_metadata(*found[0])
 
     def delete(self, object_id: str, owner: str, kind: KeptKind) -> None:
         """Delete a client's object; of a conversation, its items too.
@@ -533,23 +540,21 @@ class ResponseStore:
             if found is None:
                 return False
             number, owner, secret, conversation, own = found
-            size = 0
+            size = (len(events) if numbers else 0) + len(body or b"")
             if numbers:
                 run(
                     "insert or replace into events values (?, ?, ?)",
                     (number, numbers[-1], events),
                 )
-                size = len(events)
             run(
                 "update objects set used_at = ?, size = size + ? where number = ?",
                 (unix_seconds(), size, number),
             )
             if head is not None:
                 run(
-                    "update objects set status = ?, body = ?, size = size + ? where number = ?",
-                    (head.status, body, len(body or b""), number),
+                    "update objects set status = ?, body = ? where number = ?",
+                    (head.status, body, number),
                 )
-                size += len(body or b"")
                 self._connection.executemany(
                     "insert or ignore into outputs values (?, ?)",
                     [(each.id, number) for each in head.output if each.id],
@@ -557,8 +562,8 @@ class ResponseStore:
             self._count(owner, 0, size)
             is_over = head is not None and KeptStatus(head.status).is_over
             if is_over and conversation:
-                key = items.key_of(number, secret)
-                self._extend(owner, conversation, items_of(_decoded(own), key), body or b"")
+                listed = _own_items(own, number, secret)
+                self._extend(owner, conversation, listed, body or b"")
             self._make_room(unix_seconds())
         return True
 
@@ -600,7 +605,7 @@ class ResponseStore:
             "select secret, input, previous from objects where number = ?", number
         )[0]
         earlier = self._chain(previous, owner, None)[0] if previous else []
-        return [*earlier, *items_of(_decoded(own), items.key_of(number, secret))]
+        return [*earlier, *_own_items(own, number, secret)]
 
     def _chain(
         self, response_id: str, owner: str, most_bytes: int | None
@@ -635,8 +640,7 @@ class ResponseStore:
             if most_bytes is not None and size > most_bytes:
                 raise _too_long("previous_response_id", most_bytes)
             numbers.append(found[0])
-            key = items.key_of(found[0], secret)
-            turns.append([*items_of(_decoded(own), key), *_outputs(body)])
+            turns.append([*_own_items(own, found[0], secret), *_outputs(body)])
             wanted = previous
         return [item for turn in reversed(turns) for item in turn], numbers
 
@@ -726,7 +730,7 @@ class ResponseStore:
                 *(number, secret, owner, since),
             )
             for (own,) in found:
-                for item in items_of(_decoded(own), items.key_of(number, secret)):
+                for item in _own_items(own, number, secret):
                     if item["id"] == item_id:
                         return item
         raise RequestError(
@@ -778,11 +782,7 @@ class ResponseStore:
         Raises:
             RequestError: NOT_FOUND, there is none.
         """
-        number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
-        body, metadata = self._rows("select body, metadata from objects where number = ?", number)[
-            0
-        ]
-        return {**_decoded(body), "metadata": json.loads(metadata)}
+        return self._shown(conversation_id, owner, KeptKind.CONVERSATION)
 
     def add_items(self, conversation_id: str, owner: str, items: Sequence[Any]) -> list[JsonObject]:
         """Add items to a conversation, and return them with their ids.
@@ -819,33 +819,34 @@ class ResponseStore:
             RequestError: NOT_FOUND, there is no such conversation, or no item ``after``.
         """
         number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
-        bound = 0 if ascending else 1 << 62
-        if after:
-            bound = self._entry(number, after)[0]
-        beyond, order = (">", "asc") if ascending else ("<", "desc")
         found, has_more = self._page(
-            f"select body from entries where conversation = ? and number {beyond} ?"
-            f" order by number {order}",
-            limit,
-            *(number, bound),
+            "select body from entries where conversation = ?",
+            number,
+            after=self._entry(number, after)[0] if after else None,
+            limit=limit,
+            ascending=ascending,
         )
         return [_decoded(body) for (body,) in found], has_more
 
-    def _page(self, statement: str, limit: int, *values: Any) -> tuple[list[tuple[Any, ...]], bool]:
-        """Return the first rows, and True if there are more.
+    def _page(
+        self, statement: str, *values: Any, after: int | None, limit: int, ascending: bool
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return the first rows beyond the number ``after``, and True if there are more.
 
         They are ``limit`` at most, and end where their bodies, the first column, have many bytes.
         """
+        if after is not None:
+            statement += f" and number {'>' if ascending else '<'} ?"
+            values = (*values, after)
+        statement += f" order by number {'asc' if ascending else 'desc'} limit ?"
         found: list[tuple[Any, ...]] = []
         size = 0
-        try:
-            for row in self._connection.execute(f"{statement} limit ?", (*values, limit + 1)):
+        with _store_errors():
+            for row in self._connection.execute(statement, (*values, limit + 1)):
                 size += len(row[0])
                 if len(found) == limit or (found and size > PAGE_BYTES):
                     return found, True
                 found.append(row)
-        except (OSError, sqlite3.Error) as error:
-            raise _store_error(error) from error
         return found, False
 
     def _entry(self, number: int, item_id: str) -> tuple[int, bytes]:
@@ -878,7 +879,7 @@ class ResponseStore:
             entry, body = self._entry(number, item_id)
             run = self._connection.execute
             run("delete from entries where number = ?", (entry,))
-            size = len(body) + 64
+            size = len(body) + _ENTRY_BYTES
             run("update objects set size = size - ? where number = ?", (size, number))
             self._count(owner, 0, -size)
 
@@ -890,11 +891,7 @@ class ResponseStore:
         Raises:
             RequestError: NOT_FOUND, there is none.
         """
-        number = self._number(chat_id, owner, KeptKind.CHAT)
-        body, metadata = self._rows("select body, metadata from objects where number = ?", number)[
-            0
-        ]
-        return {**_decoded(body), "metadata": json.loads(metadata)}
+        return self._shown(chat_id, owner, KeptKind.CHAT)
 
     def chats(
         self,
@@ -913,11 +910,8 @@ class ResponseStore:
         Raises:
             RequestError: NOT_FOUND, there is none ``after``.
         """
-        bound = 0 if ascending else 1 << 62
-        if after:
-            bound = self._number(after, owner, KeptKind.CHAT)
-        where = f"owner = ? and kind = ? and used_at > ? and number {'>' if ascending else '<'} ?"
-        values: list[Any] = [owner, KeptKind.CHAT, unix_seconds() - self.bounds.seconds, bound]
+        where = "owner = ? and kind = ? and used_at > ?"
+        values: list[Any] = [owner, KeptKind.CHAT, unix_seconds() - self.bounds.seconds]
         if model is not None:
             where += " and model = ?"
             values.append(model)
@@ -925,13 +919,13 @@ class ResponseStore:
             where += " and exists (select 1 from json_each(metadata) where key = ? and value = ?)"
             values += [name, value]
         found, has_more = self._page(
-            f"select body, metadata from objects where {where}"
-            f" order by number {'asc' if ascending else 'desc'}",
-            limit,
+            f"select body, metadata from objects where {where}",
             *values,
+            after=self._number(after, owner, KeptKind.CHAT) if after else None,
+            limit=limit,
+            ascending=ascending,
         )
-        shown = [{**_decoded(body), "metadata": json.loads(text)} for body, text in found]
-        return shown, has_more
+        return [_with_metadata(body, text) for body, text in found], has_more
 
     def chat_messages(self, chat_id: str, owner: str) -> list[JsonObject]:
         """Return the messages that a chat completion answers.
@@ -949,11 +943,20 @@ def _metadata_text(metadata: object) -> str:
     return json.dumps(metadata if isinstance(metadata, dict) else {}, ensure_ascii=False)
 
 
+def _with_metadata(body: bytes, metadata: str) -> JsonObject:
+    return {**_decoded(body), "metadata": json.loads(metadata)}
+
+
 def _decoded(text: bytes | msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return json.loads(bytes(text))  # numbers that have more than 64 bits
+
+
+def _own_items(own: bytes | msgspec.Raw, number: int, secret: str) -> list[JsonObject]:
+    """Return the items of a request's input with the ids by which `place_of` finds them."""
+    return items_of(_decoded(own), items.key_of(number, secret))
 
 
 def _outputs(body: bytes) -> list[JsonObject]:
