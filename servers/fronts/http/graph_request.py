@@ -108,7 +108,7 @@ class GraphAnswer(Struct, eq=False):
             self._begin(packet)
         elif self.stream is not None or self._begin_events(packet):
             assert self.stream is not None
-            if not self.has_begun and self.events_of is not None and packet[:1] in _OBJECT:
+            if not self.has_begun and self.events_of is not None:
                 packet = _as_events(packet, self.events_of)
             if self.kept is not None:
                 packet = self.kept.watch(packet)
@@ -200,6 +200,8 @@ class GraphAnswer(Struct, eq=False):
 
 def _as_events(packet: str | bytes, events_of: Callable[[str], str]) -> str | bytes:
     """Return the events of a packet that is JSON, and any other packet as it is."""
+    if packet[:1] not in _OBJECT:
+        return packet
     text = packet if isinstance(packet, str) else packet.decode("utf-8", "replace")
     try:
         return events_of(text)
@@ -496,14 +498,13 @@ class GraphRequests:
             emit: Callable[[ResponsePacket], None],
         ) -> None:
             servable = await self._data_plane.resolve(model, Method.STREAM)
-            has_begun = False
+            assert endpoint is not None
+            events_of, has_begun = endpoint.events_of, False
 
             def take(packet: ResponsePacket) -> None:
                 nonlocal has_begun
-                if not (has_begun or isinstance(packet, HttpAnswer)) and packet[:1] in _OBJECT:
-                    assert endpoint is not None
-                    if endpoint.events_of is not None:
-                        packet = _as_events(packet, partial(endpoint.events_of, {"model": model}))
+                if not (has_begun or events_of is None or isinstance(packet, HttpAnswer)):
+                    packet = _as_events(packet, partial(events_of, {"model": model}))
                 has_begun = True
                 emit(packet)
 
