@@ -1,4 +1,4 @@
-"""What the forms of answers cost: parsing an answer, making and compiling a grammar, and the APIs.
+"""Measure the cost of forms of answers: of parsers, of grammars, and of the APIs that send them.
 
     python -m bench.answer_forms parsers [--write FILE]
     python -m bench.answer_forms apis [--write FILE]

@@ -38,7 +38,7 @@ _SHOWN_BLOCKS: Final = ("text", "image", "document", "search_result")
 _LEFT_OUT: Final = "A block that this server does not know: left out with a warning."
 
 
-#: Of documents and search results.
+#: The member of documents and search results that asks for citations.
 _CITES: Final = nullable(
     record({"enabled": nullable(flag("The answer cites passages by the numbers that it gives."))})
 )

@@ -15,7 +15,7 @@ from calculators.kit.tasks.endpoint import TaskEndpoint
 from calculators.kit.tasks.model_config import has_safetensors
 from calculators.kit.tasks.task import Task
 
-#: Of text-embeddings-inference: what a model takes.
+#: What a model takes, at the path of text-embeddings-inference.
 INFO: Final = TaskEndpoint("/info", prefixes=("",), methods=("GET",))
 #: Texts of one request; OpenAI has the same limit.
 MAX_TEXTS: Final = 2048
