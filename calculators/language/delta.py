@@ -170,6 +170,10 @@ class Begun(Struct, frozen=True):
     prompts: Sequence[str] = ()
     stop: Callable[[], None] = nothing
 
+    def prompt_of(self, choice: int, prompts: int) -> int:
+        """Return which of so many prompts a choice answers: each has as many choices as another."""
+        return choice * prompts // self.choices
+
 
 class Gained(Struct, frozen=True):
     """A group of events of one choice: completions write one event for it, chats one for each.

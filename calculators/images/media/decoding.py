@@ -92,20 +92,26 @@ def _pictures(image: EncodedImage) -> tuple[EncodedImage, ...]:
 
 
 def _decoded_picture(image: EncodedImage, most: int) -> tuple[Image, int]:
-    try:
-        data = decoded(image.data) if image.is_base64 else image.data
-        return _reduced_image(data, most)
-    except ValueError as error:
-        raise image_error(image.param, str(error)) from None
+    with _value_errors_of(image):
+        return _reduced_image(_file_of(image), most)
 
 
 def _decoded_video(image: EncodedImage, sampling: VideoSampling, most: int) -> Image:
     # Imported here: few requests have videos.
     from calculators.images.media.video import decode_video
 
+    with _value_errors_of(image):
+        return decode_video(_file_of(image), sampling, most)
+
+
+def _file_of(image: EncodedImage) -> bytes:
+    return decoded(image.data) if image.is_base64 else image.data
+
+
+@contextmanager
+def _value_errors_of(image: EncodedImage) -> Iterator[None]:
     try:
-        data = decoded(image.data) if image.is_base64 else image.data
-        return decode_video(data, sampling, most)
+        yield
     except ValueError as error:
         raise image_error(image.param, str(error)) from None
 

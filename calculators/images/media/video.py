@@ -118,8 +118,8 @@ class _Sampler:
         count = min(max(length * self._fps, LEAST_FRAMES), MAX_FRAMES)
         self._distance = 1 / self._fps if math.isinf(length) else length / count
         self._share = most // math.ceil(count)
-        self._decoded = length * float(stream.average_rate or 0) * codec.width * codec.height
-        if MAX_DECODED_PIXELS < self._decoded < math.inf:
+        expected = length * float(stream.average_rate or 0) * codec.width * codec.height
+        if MAX_DECODED_PIXELS < expected < math.inf:
             codec.skip_frame = "NONKEY"
         self._decoded = 0
 

@@ -119,11 +119,9 @@ class Blocks:
 
     def add(self, event: OutputEvent) -> Sequence[Step]:
         """Return the steps that an event makes."""
-        if type(event) is Content:  # nearly all; a pattern takes three times as long
+        if isinstance(event, Content):  # nearly all; a pattern takes three times as long
             return self._grow(BlockKind.CONTENT, event.text)
         match event:
-            case Content(text):
-                return self._grow(BlockKind.CONTENT, text)
             case Reasoning(text):
                 return self._grow(BlockKind.REASONING, text)
             case Arguments(text):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import RequestError
 from calculators.language.generation_request import Message
+from calculators.llm.requests.messages import required_string
 
 #: Items of a conversation, and the characters of all: then the client has to delete some.
 MOST_ITEMS: Final = 1024
@@ -177,20 +178,21 @@ def read_item(item: Mapping[str, Any], new_id: str) -> ConversationItem:
         raise fields.invalid("item.id", "expected at most 64 characters")
     kind = fields.string(item, "type", "item.type")
     if kind == "function_call_output":
-        call_id, output = _required(item, "call_id"), _required(item, "output")
+        call_id = required_string(item, "call_id", "item")
+        output = required_string(item, "output", "item")
         return ConversationItem(name, kind, call_id=call_id, text=output)
     if kind == "function_call":
         return ConversationItem(
             name,
             kind,
-            name=_required(item, "name"),
+            name=required_string(item, "name", "item"),
             call_id=fields.string(item, "call_id", "item.call_id") or f"call_{name}",
-            text=_required(item, "arguments"),
+            text=required_string(item, "arguments", "item"),
         )
     if kind != "message":
         expected = "message, function_call, function_call_output"
         raise fields.invalid("item.type", f"expected one of {expected}")
-    role = _required(item, "role")
+    role = required_string(item, "role", "item")
     if role not in _ROLES:
         raise fields.invalid("item.role", f"expected one of {', '.join(_ROLES)}")
     content = fields.array(item, "content", "item.content") or []
@@ -200,22 +202,15 @@ def read_item(item: Mapping[str, Any], new_id: str) -> ConversationItem:
         if not isinstance(part, dict):
             raise fields.invalid(path, "expected an object")
         if part.get("type") in _TEXTS:
-            texts.append(_required(part, "text", path))
+            texts.append(required_string(part, "text", path))
         elif part.get("type") == "output_audio":
-            texts.append(_required(part, "transcript", path))
+            texts.append(required_string(part, "transcript", path))
         else:
             raise fields.invalid(
                 f"{path}.type", f"expected one of {', '.join(_TEXTS[:2])}; append sound instead"
             )
     text_kind = "output_text" if role == "assistant" else "input_text"
     return ConversationItem(name, role=role, kind=text_kind, text="\n".join(texts))
-
-
-def _required(value: Mapping[str, Any], name: str, at: str = "item") -> str:
-    found = fields.string(value, name, f"{at}.{name}")
-    if found is None:
-        raise fields.missing(f"{at}.{name}")
-    return found
 
 
 def messages_of(items: Iterable[ConversationItem]) -> list[Message]:

@@ -38,9 +38,6 @@ FIELD: Final = re.compile(
 class CallSyntax:
     """The form of the calls of a family.
 
-    Raises:
-        ValueError: a pattern lacks what its reader needs, such as the text after arguments.
-
     Attributes:
         call: the pattern of one call.
         accepts: further patterns, which the parser reads and no grammar writes.

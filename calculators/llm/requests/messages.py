@@ -496,10 +496,20 @@ def video_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
                 raise wrong_type(f"{place}[{i}]", "a string", frame)
     elif not isinstance(url, str):
         raise wrong_type(place, "a string or an array of strings", url)
-    fps = VideoSampling().fps if part.get("fps") is None else part["fps"]
+    fps = frames_per_second(part, path, usual=VideoSampling().fps)
+    return {"type": "video_url", "video_url": {"url": url}, "fps": fps}
+
+
+def frames_per_second(value: Mapping[str, Any], path: str, usual: float) -> float:
+    """Return the member ``fps`` of the object at ``path``; ``usual``: if it is missing or null.
+
+    Raises:
+        RequestError: it is no number, or not above 0 and up to `MAX_FPS`.
+    """
+    fps = usual if value.get("fps") is None else value["fps"]
     if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
         raise invalid(f"{path}.fps", f"expected frames per second above 0, up to {MAX_FPS}")
-    return {"type": "video_url", "video_url": {"url": url}, "fps": float(fps)}
+    return float(fps)
 
 
 def image_url(part: Mapping[str, Any], path: str) -> str:

@@ -25,6 +25,7 @@ from openvino.op.util import Variable, VariableInfo
 
 from calculators.kit.checkpoints.tokenizer_graph import write_tokenizer
 from calculators.kit.checkpoints.vocabulary import TokenType, Vocabulary
+from calculators.kit.checkpoints.weights import whole
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -264,14 +265,6 @@ def _vocabulary(tokenizer: Mapping[str, Any], size: int) -> Vocabulary:
     )
 
 
-def _numbers(*values: int) -> ov.Node:
-    return op.constant(np.array(values, np.int64))
-
-
-def _number(value: int) -> ov.Node:
-    return op.constant(np.array(value, np.int64))
-
-
 def _parameter(name: str, shape: list[int], kind: ov.Type) -> ov.Node:
     parameter = op.parameter(shape, kind, name)
     parameter.output(0).set_names({name})
@@ -301,7 +294,7 @@ class _Builder:
             kernel = op.constant(w[f"model.encoder.{name}.weight"])
             bias = op.constant(w[f"model.encoder.{name}.bias"].reshape(1, -1, 1))
             x = op.gelu(op.add(op.convolution(x, kernel, [stride], [1], [1], [1]), bias), "erf")
-        x = op.add(op.transpose(x, _numbers(0, 2, 1)), op.constant(positions[None]))
+        x = op.add(op.transpose(x, whole([0, 2, 1])), op.constant(positions[None]))
         for number in range(layers):
             layer = f"model.encoder.layers.{number}"
             normed = self._norm(x, f"{layer}.self_attn_layer_norm")
@@ -319,8 +312,8 @@ class _Builder:
         ids = _parameter("input_ids", [-1, -1], ov.Type.i64)
         sound = _parameter("encoder_hidden_states", [-1, -1, size], ov.Type.f32)
         beams = _parameter("beam_idx", [-1], ov.Type.i32)
-        batch = op.gather(op.shape_of(ids), _numbers(0), _number(0))
-        empty_shape = op.concat([batch, _numbers(self._heads, 0, _HEAD_SIZE)], 0)
+        batch = op.gather(op.shape_of(ids), whole([0]), whole(0))
+        empty_shape = op.concat([batch, whole([self._heads, 0, _HEAD_SIZE])], 0)
         empty = op.broadcast(op.constant(np.zeros((), np.float32)), empty_shape)
         assigns: list[Any] = []
         states: list[tuple[Any, Any, Any, Any]] = []
@@ -329,20 +322,20 @@ class _Builder:
                 self._state(f"past_key_values.{number}.decoder.{what}", empty)
                 for what in ("key", "value")
             ]
-            own = [op.gather(read, beams, _number(0)) for read, _ in past]
+            own = [op.gather(read, beams, whole(0)) for read, _ in past]
             states.append((*own, *(variable for _, variable in past)))
-        done = op.gather(op.shape_of(states[0][0]), _number(2), _number(0))
-        length = op.gather(op.shape_of(ids), _number(1), _number(0))
+        done = op.gather(op.shape_of(states[0][0]), whole(2), whole(0))
+        length = op.gather(op.shape_of(ids), whole(1), whole(0))
         end = op.add(done, length)
-        places = op.range(done, end, _number(1), "i64")
-        all_places = op.range(_number(0), end, _number(1), "i64")
+        places = op.range(done, end, whole(1), "i64")
+        all_places = op.range(whole(0), end, whole(1), "i64")
         seen = op.less_equal(
-            op.unsqueeze(all_places, _numbers(0, 1, 2)), op.unsqueeze(places, _numbers(0, 1, 3))
+            op.unsqueeze(all_places, whole([0, 1, 2])), op.unsqueeze(places, whole([0, 1, 3]))
         )
         embeddings = op.constant(table)
-        x = op.gather(embeddings, ids, _number(0))
+        x = op.gather(embeddings, ids, whole(0))
         rows = op.constant(w["model.decoder.embed_positions.weight"])
-        x = op.add(x, op.unsqueeze(op.gather(rows, places, _number(0)), _number(0)))
+        x = op.add(x, op.unsqueeze(op.gather(rows, places, whole(0)), whole(0)))
         for number, (past_keys, past_values, key_state, value_state) in enumerate(states):
             layer = f"model.decoder.layers.{number}"
             name = f"{layer}.self_attn"
@@ -380,8 +373,8 @@ class _Builder:
 
     def _split(self, x: Any, name: str) -> Any:
         """Return a product, (N, heads, length, head size)."""
-        made = op.reshape(self._linear(x, name), _numbers(0, 0, self._heads, _HEAD_SIZE), True)
-        return op.transpose(made, _numbers(0, 2, 1, 3))
+        made = op.reshape(self._linear(x, name), whole([0, 0, self._heads, _HEAD_SIZE]), True)
+        return op.transpose(made, whole([0, 2, 1, 3]))
 
     def _attention(self, x: Any, keys: Any, values: Any, name: str, mask: Any = None) -> Any:
         query = self._split(x, f"{name}.q_proj")
@@ -393,8 +386,8 @@ class _Builder:
         seen.set_friendly_name(
             f"__module.{name}/aten::scaled_dot_product_attention/ScaledDotProductAttention"
         )
-        seen = op.transpose(seen, _numbers(0, 2, 1, 3))
-        return self._linear(op.reshape(seen, _numbers(0, 0, -1), True), f"{name}.out_proj")
+        seen = op.transpose(seen, whole([0, 2, 1, 3]))
+        return self._linear(op.reshape(seen, whole([0, 0, -1]), True), f"{name}.out_proj")
 
     def _feed_forward(self, x: Any, layer: str) -> Any:
         normed = self._norm(x, f"{layer}.final_layer_norm")
@@ -407,7 +400,7 @@ class _Builder:
         return made if bias is None else op.add(made, op.constant(bias))
 
     def _norm(self, x: Any, name: str) -> Any:
-        made = op.mvn(x, _numbers(-1), True, _EPSILON, "inside_sqrt")
+        made = op.mvn(x, whole([-1]), True, _EPSILON, "inside_sqrt")
         made = op.multiply(made, op.constant(self._weights[f"{name}.weight"]))
         return op.add(made, op.constant(self._weights[f"{name}.bias"]))
 

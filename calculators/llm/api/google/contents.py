@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from calculators.images.media.image import MAX_FPS, VideoSampling
+from calculators.images.media.image import VideoSampling
 from calculators.kit.requests import fields
 from calculators.kit.requests.google_json import read_object
 from calculators.kit.requests.members import leave_out
@@ -18,6 +18,7 @@ from calculators.llm.requests.messages import (
     check_anything_is_left,
     decoded_text,
     document_text,
+    frames_per_second,
     joined_parts,
     required_string,
     text_part,
@@ -221,13 +222,9 @@ class _Conversation:
     def _video(self, part: Mapping[str, Any], path: str, url: str, member: str) -> dict[str, Any]:
         place = f"{path.rpartition('.')[0]}.videoMetadata"
         told = read_object(part.get("videoMetadata") or {}, place, _VIDEO)
-        fps = 1.0 if told.get("fps") is None else told["fps"]
-        if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
-            raise fields.invalid(
-                f"{place}.fps", f"expected frames per second above 0, up to {MAX_FPS}"
-            )
+        fps = frames_per_second(told, place, usual=1.0)
         start, end = (_offset(told, name, place) for name in ("startOffset", "endOffset"))
-        self._media.video(path, url, member, VideoSampling(float(fps), start or 0.0, end))
+        self._media.video(path, url, member, VideoSampling(fps, start or 0.0, end))
         return {"type": "video_url", "video_url": {"url": url}}
 
     def _leave_out(self, part: Mapping[str, Any], path: str) -> bool:

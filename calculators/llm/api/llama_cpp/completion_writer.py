@@ -99,8 +99,7 @@ class LlamaCppWriter(TextOnlyWriter):
             "tokens_predicted": predicted,
             "tokens_evaluated": usage.prompt_tokens,
             "generation_settings": self._settings(),
-            # Each prompt has as many choices as every other.
-            "prompt": prompts[index * len(prompts) // begun.choices] if prompts else "",
+            "prompt": prompts[begun.prompt_of(index, len(prompts))] if prompts else "",
             "has_new_line": "\n" in text,
             "truncated": False,
             "stop_type": stop_type,

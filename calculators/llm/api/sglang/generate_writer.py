@@ -44,11 +44,10 @@ class SglangWriter(TextOnlyWriter):
         self._shown = begun.request.echo
         self._choices = [_Written() for _ in range(begun.choices)]
         prompts = begun.prompt_ids
-        #: Each prompt has as many choices as every other.
         self._prompt_tokens = [
             begun.usage.prompt_tokens
             if prompts is None
-            else len(prompts[index * len(prompts) // begun.choices]) // _TOKEN_BYTES
+            else len(prompts[begun.prompt_of(index, len(prompts))]) // _TOKEN_BYTES
             for index in range(begun.choices)
         ]
         named = self._shown.get("rid") or begun.request.id
@@ -130,7 +129,7 @@ class SglangWriter(TextOnlyWriter):
 
     def _answer(self, index: int, usage: Usage) -> str:
         choice = self._choices[index]
-        # Of several answers nobody knows which of them had the tokens.
+        # Cached tokens are counted for the request, not for each of several answers.
         cached = usage.cached_tokens or 0 if self._is_single else 0
         logprobs = ""
         if self.wants_logprobs:
