@@ -121,11 +121,14 @@ UNQUOTED = tuple(piece for piece in PIECES if piece not in ('"', '"name"', '"arg
 @pytest.mark.parametrize(("tool", "reasoning"), KEEP_ALL)
 @given(pieces=st.lists(st.sampled_from(UNQUOTED), max_size=25))
 @example(pieces=["<tool_call>", "{", "}", "</tool_call>"])
+@example(pieces=['{"name": "f", "arguments": {', "[TOOL_CALLS]"])
+@example(pieces=["[TOOL_CALLS]", "[ARGS]", "[TOOL_CALLS]"])
 def test_no_word_is_lost_or_moved(
     tool: str | None, reasoning: str | None, pieces: list[str]
 ) -> None:
     words = [f" w{number}w " for number in range(len(pieces))]
-    text = "".join(piece + word for piece, word in zip(pieces, words, strict=True))
+    # A name behind a mark that nothing follows would be a call that was cut, which is no content.
+    text = "".join(piece + word for piece, word in zip(pieces, words, strict=True)) + "! Done."
     seen = "".join(
         event.name if isinstance(event, ToolCall) else event.text
         for event in events(tool, reasoning, iter([text]))
