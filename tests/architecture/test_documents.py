@@ -80,7 +80,8 @@ from servers.config.server_config import MAX_BYTES, MAX_ENTRIES
 from servers.contract.data_plane import SERVABLE_TRANSITIONS
 from servers.contract.failure import MAX_CHARS
 from servers.fronts.body_room import CAPACITY, SLOW_SECONDS, WAIT_SECONDS
-from servers.fronts.http.kept_requests import MOST_IN_BACKGROUND, MOST_LISTED
+from servers.fronts.http.exchange import MOST_LISTED
+from servers.fronts.http.kept_requests import MOST_IN_BACKGROUND
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.kserve_grpc.contents import MOST_HEAD_BYTES
 from servers.fronts.kserve_grpc.gate import MOST_RESETS

@@ -496,20 +496,21 @@ def video_part(part: Mapping[str, Any], path: str) -> dict[str, Any]:
                 raise wrong_type(f"{place}[{i}]", "a string", frame)
     elif not isinstance(url, str):
         raise wrong_type(place, "a string or an array of strings", url)
-    fps = frames_per_second(part, path, usual=VideoSampling().fps)
+    fps = frames_per_second(part.get("fps"), f"{path}.fps", usual=VideoSampling().fps)
     return {"type": "video_url", "video_url": {"url": url}, "fps": fps}
 
 
-def frames_per_second(value: Mapping[str, Any], path: str, usual: float) -> float:
-    """Return the member ``fps`` of the object at ``path``; ``usual``: if it is missing or null.
+def frames_per_second(value: object, path: str, usual: float) -> float:
+    """Return the member at ``path``, which says how often frames are taken; ``usual``: if None.
 
     Raises:
-        RequestError: it is no number, or not above 0 and up to `MAX_FPS`.
+        RequestError: it is not a number, or not above 0 and up to `MAX_FPS`.
     """
-    fps = usual if value.get("fps") is None else value["fps"]
-    if type(fps) not in (int, float) or not 0 < fps <= MAX_FPS:
-        raise invalid(f"{path}.fps", f"expected frames per second above 0, up to {MAX_FPS}")
-    return float(fps)
+    if value is None:
+        return usual
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_FPS:
+        raise invalid(path, f"expected frames per second above 0, up to {MAX_FPS}")
+    return float(value)
 
 
 def image_url(part: Mapping[str, Any], path: str) -> str:

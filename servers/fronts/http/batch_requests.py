@@ -29,15 +29,7 @@ from servers.fronts.http.answer_streams import SentResponse, response_head
 from servers.fronts.http.body import check_encoding, read_json
 from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import (
-    Exchange,
-    is_ascending,
-    limit_of,
-    listed,
-    object_answer,
-    owner_of,
-    query_of,
-)
+from servers.fronts.http.exchange import Exchange, ListPage, object_answer, owner_of, query_of
 from servers.fronts.http.form_body import FORM, FormParser, FormPart, boundary_of, has_form
 from servers.fronts.http.message_batches import MessageBatches
 from servers.fronts.http.routes import RUNS, Endpoint, Route, find_route
@@ -182,9 +174,6 @@ async def _send(exchange: Exchange, file: BinaryIO, size: int, fields: dict[str,
 
 
 _MOST_FILES: Final = 10_000
-#: Batches of a page, if the request does not say, and at most.
-_LISTED: Final = 20
-_MOST_LISTED: Final = 100
 _LONGEST_NAME: Final = 255
 #: Uploads at a time; each has a file open.
 _MOST_UPLOADS: Final = 64
@@ -288,24 +277,24 @@ class BatchRequests:
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
         query = query_of(exchange.request)
+        page = ListPage.of(query, usual=_MOST_FILES, most=_MOST_FILES)
         files, has_more = await desk.ask(
             desk.store.files,
             owner,
             unix_seconds(),
             purpose=query.get("purpose"),
-            after=query.get("after", ""),
-            limit=limit_of(query, _MOST_FILES, _MOST_FILES),
-            ascending=is_ascending(query, "desc"),
+            after=page.after,
+            limit=page.limit,
+            ascending=page.ascending,
         )
         return _list(exchange, [each.to_object() for each in files], has_more=has_more)
 
     async def _list_batches(
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
-        query = query_of(exchange.request)
-        limit = limit_of(query, _LISTED, _MOST_LISTED)
+        page = ListPage.of(query_of(exchange.request))
         batches, has_more = await desk.ask(
-            desk.store.batches, owner, after=query.get("after", ""), limit=limit
+            desk.store.batches, owner, after=page.after, limit=page.limit
         )
         return _list(exchange, [each.to_object() for each in batches], has_more=has_more)
 
@@ -377,4 +366,4 @@ def _one(form: MultipartForm, name: str) -> str | None:
 
 
 def _list(exchange: Exchange, data: list[dict[str, Any]], *, has_more: bool) -> web.Response:
-    return object_answer(exchange, {"object": "list", **listed(data, has_more=has_more)})
+    return object_answer(exchange, {"object": "list", **ListPage.members(data, has_more=has_more)})

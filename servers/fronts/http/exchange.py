@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 from aiohttp import web
@@ -307,39 +307,64 @@ def object_answer(exchange: Exchange, value: object) -> web.Response:
     return json_answer(exchange, json.dumps(value).encode())
 
 
-def limit_of(query: Mapping[str, str], usual: int, most: int) -> int:
-    """Return how many objects a page of a list may have; ``usual``: if the query does not say.
-
-    Raises:
-        HttpError: 400.
-    """
-    text = query.get("limit", str(usual))
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-    if not (is_number and 1 <= int(text) <= most):
-        raise HttpError(400, f"limit must be a number from 1 to {most}", param="limit")
-    return int(text)
+_Object = TypeVar("_Object", bound=Mapping[str, Any])
+#: Objects of a page of a list, at most.
+MOST_LISTED: Final = 100
 
 
-def is_ascending(query: Mapping[str, str], usual: str) -> bool:
-    """Return whether a list begins with the oldest; ``usual``: the order of a query without one.
+class ListPage(NamedTuple):
+    """A page of a list. ``after``: the id before its first item; "": it is the first page."""
 
-    Raises:
-        HttpError: 400.
-    """
-    order = query.get("order", usual)
-    if order not in ("asc", "desc"):
-        raise HttpError(400, "order must be asc or desc", param="order")
-    return order == "asc"
+    after: str
+    limit: int
+    ascending: bool
 
+    @classmethod
+    def of(
+        cls,
+        query: Mapping[str, str],
+        order: str = "desc",
+        *,
+        usual: int = 20,
+        most: int = MOST_LISTED,
+    ) -> ListPage:
+        """Read a query; ``order`` and ``usual``: if it names no order and no limit.
 
-def listed(data: Sequence[Mapping[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """Return a page of a list, which OpenAI's clients and Anthropic's read the same way."""
-    return {
-        "data": data,
-        "first_id": data[0]["id"] if data else None,
-        "last_id": data[-1]["id"] if data else None,
-        "has_more": has_more,
-    }
+        Raises:
+            HttpError: 400.
+        """
+        limit, order = query.get("limit", str(usual)), query.get("order", order)
+        is_number = limit.isascii() and limit.isdigit() and len(limit) <= len(str(most))
+        if not (is_number and 1 <= int(limit) <= most):
+            raise HttpError(400, f"limit must be a number from 1 to {most}", param="limit")
+        if order not in ("asc", "desc"):
+            raise HttpError(400, "order must be asc or desc", param="order")
+        return cls(query.get("after", ""), int(limit), order == "asc")
+
+    def cut(self, items: list[_Object]) -> tuple[list[_Object], bool]:
+        """Return the items of the page, and True if there are more.
+
+        Raises:
+            HttpError: 404, there is no item ``after``.
+        """
+        if not self.ascending:
+            items = items[::-1]
+        begin = 0
+        if self.after:
+            begin = next((i + 1 for i, each in enumerate(items) if each["id"] == self.after), 0)
+            if not begin:
+                raise HttpError(404, "there is no item with the id of `after`", param="after")
+        return items[begin : begin + self.limit], len(items) > begin + self.limit
+
+    @staticmethod
+    def members(data: Sequence[Mapping[str, Any]], *, has_more: bool) -> Mapping[str, Any]:
+        """Return a page as OpenAI's clients and Anthropic's read it."""
+        return {
+            "data": data,
+            "first_id": data[0]["id"] if data else None,
+            "last_id": data[-1]["id"] if data else None,
+            "has_more": has_more,
+        }
 
 
 _MODEL = "/v2/models/{model}"

@@ -35,10 +35,10 @@ from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.exchange import (
     GOOGLE_KEY,
     Exchange,
+    ListPage,
     body_length,
     is_probe,
     limit_time,
-    listed,
     log_cause,
     query_of,
     reason_of,
@@ -554,9 +554,9 @@ def _anthropic_model(model: ModelDescription) -> dict[str, Any]:
     }
 
 
-def _anthropic_models(models: Iterable[ModelDescription]) -> dict[str, Any]:
+def _anthropic_models(models: Iterable[ModelDescription]) -> Mapping[str, Any]:
     """Return the list as Anthropic's clients read it: one page with all models."""
-    return listed([_anthropic_model(model) for model in models], has_more=False)
+    return ListPage.members([_anthropic_model(model) for model in models], has_more=False)
 
 
 def _model_object(model: ModelDescription) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -41,11 +41,9 @@ from servers.fronts.http.browser_guard import BrowserGuard
 from servers.fronts.http.errors import HttpError, http_error
 from servers.fronts.http.exchange import (
     Exchange,
+    ListPage,
     answer_in_events,
-    is_ascending,
     json_answer,
-    limit_of,
-    listed,
     object_answer,
     owner_of,
     query_of,
@@ -65,9 +63,6 @@ _STORE_MEMBERS: Final = table(
     *(honoured(name, BOOLEAN) for name in ("background", "store")),
 )
 _OF_STORE: Final = _STORE_MEMBERS.keys()
-#: Pages: the items or objects of one, if the request does not say, and at most.
-_LISTED: Final = 20
-MOST_LISTED: Final = 100
 #: Responses that one server process makes in the background at a time.
 MOST_IN_BACKGROUND: Final = 256
 #: Seconds for which a request in the background waits for the first event, so that one that is
@@ -525,7 +520,7 @@ class KeptRequests:
 
         def page(store: ResponseStore) -> JsonObject:
             data, has_more = work(store)
-            return {"object": "list", **listed(data, has_more=has_more)}
+            return {"object": "list", **ListPage.members(data, has_more=has_more)}
 
         return await self._object(exchange, page)
 
@@ -586,39 +581,6 @@ class KeptRequests:
         if exchange.request.method == "POST":
             await self._set_metadata(exchange, item, owner, KeptKind.CHAT)
         return await self._object(exchange, lambda store: store.chat(item, owner))
-
-
-class ListPage(NamedTuple):
-    """A page of a list. ``after``: the id before its first item; "": it is the first page."""
-
-    after: str
-    limit: int
-    ascending: bool
-
-    @classmethod
-    def of(cls, query: Mapping[str, str], order: str = "desc") -> ListPage:
-        """Read a query; ``order``: if it names none.
-
-        Raises:
-            HttpError: 400.
-        """
-        ascending = is_ascending(query, order)
-        return cls(query.get("after", ""), limit_of(query, _LISTED, MOST_LISTED), ascending)
-
-    def cut(self, items: list[JsonObject]) -> tuple[list[JsonObject], bool]:
-        """Return the items of the page, and True if there are more.
-
-        Raises:
-            HttpError: 404, there is no item ``after``.
-        """
-        if not self.ascending:
-            items = items[::-1]
-        begin = 0
-        if self.after:
-            begin = next((i + 1 for i, each in enumerate(items) if each["id"] == self.after), 0)
-            if not begin:
-                raise HttpError(404, "there is no item with the id of `after`", param="after")
-        return items[begin : begin + self.limit], len(items) > begin + self.limit
 
 
 def _id_in(value: object, param: str) -> str:

@@ -32,14 +32,7 @@ from servers.batches.objects import (
 from servers.fronts.http.answer_streams import SentResponse
 from servers.fronts.http.body import read_json
 from servers.fronts.http.errors import HttpError
-from servers.fronts.http.exchange import (
-    Exchange,
-    fail_stream,
-    limit_of,
-    listed,
-    object_answer,
-    query_of,
-)
+from servers.fronts.http.exchange import Exchange, ListPage, fail_stream, object_answer, query_of
 from servers.fronts.http.settings import HttpSettings
 
 #: The path of the requests of these batches.
@@ -47,7 +40,6 @@ MESSAGES: Final = "/v1/messages"
 #: A batch of OpenAI's form may have one of these.
 _ENDPOINTS: Final = (MESSAGES, "/v3/messages", "/v3/v1/messages")
 ID_PREFIX: Final = "msgbatch_"
-_LISTED: Final = 20
 _MOST_LISTED: Final = 1000
 _LONGEST_ID: Final = 256
 _NAME: Final = "messages.jsonl"
@@ -145,12 +137,12 @@ class MessageBatches:
             self._desk.store.batches,
             owner,
             after=before or query.get("after_id", ""),
-            limit=limit_of(query, _LISTED, _MOST_LISTED),
+            limit=ListPage.of(query, most=_MOST_LISTED).limit,
             endpoints=_ENDPOINTS,
             ascending=bool(before),
         )
         batches = [_object(each, exchange) for each in (found[::-1] if before else found)]
-        return object_answer(exchange, listed(batches, has_more=has_more))
+        return object_answer(exchange, ListPage.members(batches, has_more=has_more))
 
     async def retrieve(self, exchange: Exchange, owner: str, item: str) -> web.StreamResponse:
         """Describe a batch."""

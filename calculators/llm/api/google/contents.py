@@ -222,7 +222,7 @@ class _Conversation:
     def _video(self, part: Mapping[str, Any], path: str, url: str, member: str) -> dict[str, Any]:
         place = f"{path.rpartition('.')[0]}.videoMetadata"
         told = read_object(part.get("videoMetadata") or {}, place, _VIDEO)
-        fps = frames_per_second(told, place, usual=1.0)
+        fps = frames_per_second(told.get("fps"), f"{place}.fps", usual=1.0)
         start, end = (_offset(told, name, place) for name in ("startOffset", "endOffset"))
         self._media.video(path, url, member, VideoSampling(fps, start or 0.0, end))
         return {"type": "video_url", "video_url": {"url": url}}
