@@ -419,10 +419,11 @@ class Flow:
                 filled = handler.fill(time) if ready == PROCESS else []
             except GraphError as error:
                 self._log.record(error)
+                self._note_room(node)
                 return ts.UNSET
+            if ready != PROCESS and handler.erases:
+                self._note_room(node)
             if ready == NOT_READY:
-                if handler.erases:
-                    self._note_room(node)
                 return node.batch[0][0] if node.batch else time
             if ready == PROCESS:
                 for stream in node.inputs:  # `_note_room`, without a call in each call of a node

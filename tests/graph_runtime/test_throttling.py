@@ -171,6 +171,50 @@ def test_packets_that_a_handler_drops_hold_no_source_back(
     assert limits == {2}
 
 
+def test_packets_that_nothing_selects_any_more_hold_nothing_back(registry: Registry) -> None:
+    registry.register_calculator(BlockingSelection)
+    graph = CalculatorGraph(
+        text_config="""
+            input_stream: "in" input_stream: "select" max_queue_size: 1 num_threads: 2
+            node { calculator: "BlockingSelection" input_stream: "INPUT:in" max_in_flight: 2
+                   input_stream: "SELECT:select" output_stream: "out"
+                   input_stream_handler { input_stream_handler: "MuxInputStreamHandler" } }
+        """,
+        registry=registry,
+    )
+    graph.check_invariants()
+    sink = Sink(graph, "out")
+    graph.graph_input_stream_add_mode = GraphInputStreamAddMode.ADD_IF_NOT_FULL
+    Blocking.started.clear()
+    Blocking.go_on.clear()
+    graph.start_run()
+    graph.add_packet_to_input_stream("in", 10, 0)
+    graph.add_packet_to_input_stream("select", 0, 0)
+    assert Blocking.started.wait(PATIENCE)
+    graph.add_packet_to_input_stream("in", 15, 5)
+    with pytest.raises(UnavailableError, match=r"Graph is throttled\."):
+        graph.add_packet_to_input_stream("in", 16, 6)
+    graph.close_input_stream("select")
+    graph.add_packet_to_input_stream("in", 17, 7)
+    Blocking.go_on.set()
+    graph.close()
+
+    assert sink.values == [10]
+
+
+class BlockingSelection(Calculator):
+    """`Blocking`, for the handler that reads one of its inputs."""
+
+    value = In[Any]("INPUT")
+    select = In[int]("SELECT")
+    same = Out[Any]()
+
+    def process(self, cc: CalculatorContext) -> None:
+        Blocking.started.set()
+        assert Blocking.go_on.wait(PATIENCE)
+        cc.emit(self.same, cc.get(self.value))
+
+
 def test_one_input_may_have_a_queue_limit(registry: Registry) -> None:
     graph = held(registry, 1)
     graph.set_input_stream_max_queue_size("in", -1)
