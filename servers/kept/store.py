@@ -6,20 +6,21 @@
     outputs     the ids of items that answers have, by which requests refer to them
     entries     the items of conversations
     events      the events of responses that are made in the background
-    owners      what each client has: objects and bytes
 
 A response has its own input and its answer only, and names the one that it continues: a
 conversation of n turns takes room for n turns, not for n * n. What continues another object counts
 as a use of it, so that a conversation that goes on does not lose its beginning.
 
 There is one bound on objects and one on bytes. Beyond them the client that has the most loses what
-it has not used for the longest time: nobody is pushed out by others as long as he has less.
+it has not used for the longest time: nobody is pushed out by others as long as he has less. Each
+process counts what the clients have; a table of it would be a page more to write with each answer.
 
 Several processes may use one directory. The methods block, and one thread at a time may call them.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import sqlite3
@@ -60,7 +61,7 @@ _PARTS: Final = (
 )
 #: Responses of one conversation. A bound for a store that somebody else has written.
 _LONGEST_CHAIN: Final = 10_000
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TABLES: Final = """
 create table objects (
     number integer primary key,
@@ -75,11 +76,11 @@ create table objects (
     previous text not null,
     conversation text not null,
     metadata text not null,
+    size integer not null,
     input blob not null,
-    body blob not null,
-    size integer not null
+    body blob not null
 );
-create index objects_by_use on objects (owner, used_at);
+create index objects_by_use on objects (owner, used_at, size);
 create table outputs (id text not null, object integer not null, primary key (id, object))
     without rowid;
 create table entries (
@@ -92,8 +93,12 @@ create index entries_by_conversation on entries (conversation, number);
 create index entries_by_id on entries (id);
 create table events (object integer not null, last integer not null, text text not null,
     primary key (object, last)) without rowid;
-create table owners (owner text primary key, objects integer not null, bytes integer not null)
-    without rowid;
+"""
+#: What makes the first version the second.
+_CHANGES: Final = """
+drop table owners;
+drop index objects_by_use;
+create index objects_by_use on objects (owner, used_at, size);
 """
 
 
@@ -197,6 +202,74 @@ def _store_error(error: Exception) -> ResponseStoreError:
         return ResponseStoreError("the store of responses cannot be read or written")
 
 
+class _Shares:
+    """What each client has: objects and bytes.
+
+    Objects are counted as they come, whoever has added them. What another process has removed, or
+    added to one, is seen when all are counted anew.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._version = _data_version(connection)
+        self._of: dict[str, list[int]] = {}
+        self.objects = self.bytes = 0
+        #: The largest number that is counted.
+        self._last = 0
+        for owner, objects, size, last in connection.execute(
+            "select owner, count(*), sum(size), max(number) from objects group by owner"
+        ):
+            self._add(owner, objects, size)
+            self._last = max(self._last, last)
+
+    def is_old(self, connection: sqlite3.Connection) -> bool:
+        """Return True if another process has written since all were counted."""
+        return _data_version(connection) != self._version
+
+    def _add(self, owner: str, objects: int, size: int) -> None:
+        share = self._of.setdefault(owner, [0, 0])
+        share[0] += objects
+        share[1] += size
+        self.objects += objects
+        self.bytes += size
+        if share[0] <= 0:
+            del self._of[owner]
+
+    def count(self, connection: sqlite3.Connection) -> None:
+        """Count what has come since."""
+        for number, owner, size in connection.execute(
+            "select number, owner, size from objects where number > ? order by number",
+            (self._last,),
+        ):
+            self._add(owner, 1, size)
+            self._last = number
+
+    def grow(self, number: int, owner: str, size: int) -> None:
+        """Count what was added to an object."""
+        if number <= self._last:
+            self._add(owner, 0, size)
+
+    def remove(
+        self, connection: sqlite3.Connection, objects: Sequence[tuple[int, str, int]]
+    ) -> None:
+        """Count what was removed: numbers, owners and sizes."""
+        for number, owner, size in objects:
+            if number <= self._last:
+                self._add(owner, -1, -size)
+        # The number of a last object is given again.
+        (last,) = connection.execute("select max(number) from objects").fetchone()
+        self._last = min(self._last, last or 0)
+
+    def largest(self, column: int) -> list[tuple[str, int]]:
+        """Return the two clients with the most objects (``column`` 0) or bytes (1), and it."""
+        most = heapq.nlargest(2, self._of.items(), key=lambda share: share[1][column])
+        return [(owner, share[column]) for owner, share in most]
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("pragma data_version").fetchone()
+    return int(version)
+
+
 class ResponseStore:
     """The store; ``directory`` None: in memory.
 
@@ -207,6 +280,8 @@ class ResponseStore:
     def __init__(self, bounds: KeptBounds, directory: Path | None = None) -> None:
         self.bounds = bounds
         self._swept_at = 0
+        #: None: they have to be counted.
+        self._shares: _Shares | None = None
         with _store_errors():
             if directory is not None:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -234,14 +309,14 @@ class ResponseStore:
     def _make_tables(self) -> None:
         run = self._connection.execute
         (version,) = run("pragma user_version").fetchone()
-        if version == 0:
-            for statement in _TABLES.split(";"):
-                run(statement)
-            run(f"pragma user_version = {_VERSION}")
-        elif version != _VERSION:
+        if version > _VERSION:
             raise ResponseStoreError(
                 "the store of responses was written by a newer version of graphrt"
             )
+        if version < _VERSION:
+            for statement in (_CHANGES if version else _TABLES).split(";"):
+                run(statement)
+            run(f"pragma user_version = {_VERSION}")
 
     def close(self) -> None:
         self._connection.close()
@@ -249,12 +324,15 @@ class ResponseStore:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         run = self._connection.execute
+        changes = self._connection.total_changes
         try:
             run("begin immediate")
             try:
                 yield
                 run("commit")
             except BaseException:
+                if self._connection.total_changes != changes:
+                    self._shares = None
                 if self._connection.in_transaction:
                     run("rollback")
                 raise
@@ -294,13 +372,13 @@ class ResponseStore:
             return False
         cursor = self._connection.execute(
             "insert into objects (id, kind, owner, secret, model, status, created_at, used_at,"
-            " previous, conversation, metadata, input, body, size)"
+            " previous, conversation, metadata, size, input, body)"
             " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
             (
                 *(head.id, new.kind.value, new.owner, secret, head.model, head.status),
                 *(head.created_at or head.created or now, now),
                 *(new.previous, new.conversation, _metadata_text(request.metadata)),
-                *(bytes(own), new.body, size),
+                *(size, bytes(own), new.body),
             ),
         )
         number = cursor.lastrowid
@@ -311,7 +389,6 @@ class ResponseStore:
                 "insert or ignore into outputs values (?, ?)",
                 [(each.id, number) for each in head.output if each.id],
             )
-        self._count(new.owner, 1, size)
         if new.conversation and head.status != KeptStatus.QUEUED:
             listed = _own_items(own, number, secret)
             self._extend(new.owner, new.conversation, listed, new.body)
@@ -338,60 +415,65 @@ class ResponseStore:
                 (item_id, number, body),
             )
             size += len(body) + _ENTRY_BYTES
-        run(
+        self._grow(number, owner, size)
+
+    def _grow(self, number: int, owner: str, size: int) -> None:
+        """Note that an object has been used, and has become larger."""
+        self._connection.execute(
             "update objects set used_at = ?, size = size + ? where number = ?",
             (unix_seconds(), size, number),
         )
-        self._count(owner, 0, size)
+        if self._shares is not None:
+            self._shares.grow(number, owner, size)
 
-    def _count(self, owner: str, objects: int, size: int) -> None:
-        self._connection.execute(
-            "insert into owners values (?, ?, ?) on conflict do update set"
-            " objects = objects + excluded.objects, bytes = bytes + excluded.bytes",
-            (owner, objects, size),
-        )
+    def _counted(self, *, anew: bool = False) -> _Shares:
+        """Return what the clients have now; ``anew``: with what others have removed."""
+        if self._shares is None or (anew and self._shares.is_old(self._connection)):
+            self._shares = _Shares(self._connection)
+        self._shares.count(self._connection)
+        return self._shares
 
     def _make_room(self, now: int) -> None:
         """Remove what is too old, and what is too much."""
-        run = self._connection.execute
-        if now - self._swept_at >= _SWEEP_SECONDS:
+        is_due = now - self._swept_at >= _SWEEP_SECONDS
+        shares = self._counted(anew=is_due)
+        if is_due:
             self._swept_at = now
-            self._remove(
-                run(
-                    # With the owners the index is of use.
-                    "select number, owner, size from objects"
-                    " where owner in (select owner from owners) and used_at <= ?",
-                    (now - self.bounds.seconds,),
-                ).fetchall()
+            # The index has all three, and the table has large rows.
+            too_old = self._connection.execute(
+                "select number, owner, size from objects indexed by objects_by_use"
+                " where used_at <= ?",
+                (now - self.bounds.seconds,),
             )
-        objects, size = run("select total(objects), total(bytes) from owners").fetchone()
-        if objects > self.bounds.objects:
-            self._remove_oldest("objects", int(objects) - self.bounds.objects)
-        if size > self.bounds.size:
-            self._remove_oldest("bytes", int(size) - self.bounds.size)
+            self._remove(too_old.fetchall())
+        if shares.objects > self.bounds.objects:
+            self._remove_oldest(0, self.bounds.objects)
+        if shares.bytes > self.bounds.size:
+            self._remove_oldest(1, self.bounds.size)
 
-    def _remove_oldest(self, column: str, over: int) -> None:
+    def _remove_oldest(self, column: int, bound: int) -> None:
         """Remove what has not been used for the longest time, of the client that has the most.
 
-        A little more than what is ``over`` goes, so that not every answer removes another one.
+        A little more than what is above the ``bound`` goes, so that not every answer removes
+        another one. ``column``: 0: the bound is one of objects; 1: of bytes.
         """
-        run = self._connection.execute
-        over += (self.bounds.objects if column == "objects" else self.bounds.size) // _SPARE
+        shares = self._counted(anew=True)
+        over = (shares.bytes if column else shares.objects) - bound
+        if over <= 0:
+            return
+        over += bound // _SPARE
         while over > 0:
-            most, next_most = (
-                *run(f"select owner, {column} from owners order by {column} desc limit 2"),
-                ("", 0),
-            )[:2]
+            (owner, most), next_most = (*shares.largest(column), ("", 0))[:2]
             # Not more than makes the client equal to the next one, except one object.
-            most_taken = max(1, min(over, most[1] - next_most[1]))
+            most_taken = max(1, min(over, most - next_most[1]))
             victims, taken = [], 0
-            for victim in run(
+            for victim in self._connection.execute(
                 "select number, owner, size from objects where owner = ?"
                 " order by used_at, number limit ?",
-                (most[0], _AT_A_TIME),
+                (owner, _AT_A_TIME),
             ):
                 victims.append(victim)
-                taken += 1 if column == "objects" else victim[2]
+                taken += victim[2] if column else 1
                 if taken >= most_taken:
                     break
             if not victims:
@@ -415,11 +497,8 @@ class ResponseStore:
                 f"delete from {table} where {column} in (select value from json_each(?))",
                 (numbers,),
             )
-        for owner in {owner for _, owner, _ in objects}:
-            sizes = [size for _, mine, size in objects if mine == owner]
-            self._count(owner, -len(sizes), -sum(sizes))
-        if objects:
-            run("delete from owners where objects <= 0")
+        if self._shares is not None:
+            self._shares.remove(self._connection, objects)
 
     def _find(self, object_id: str, owner: str, kind: KeptKind) -> tuple[int, ...] | None:
         found = self._rows(
@@ -546,10 +625,7 @@ class ResponseStore:
                     "insert or replace into events values (?, ?, ?)",
                     (number, numbers[-1], events),
                 )
-            run(
-                "update objects set used_at = ?, size = size + ? where number = ?",
-                (unix_seconds(), size, number),
-            )
+            self._grow(number, owner, size)
             if head is not None:
                 run(
                     "update objects set status = ?, body = ? where number = ?",
@@ -559,7 +635,6 @@ class ResponseStore:
                     "insert or ignore into outputs values (?, ?)",
                     [(each.id, number) for each in head.output if each.id],
                 )
-            self._count(owner, 0, size)
             is_over = head is not None and KeptStatus(head.status).is_over
             if is_over and conversation:
                 listed = _own_items(own, number, secret)
@@ -763,14 +838,13 @@ class ResponseStore:
         with self._transaction():
             self._connection.execute(
                 "insert into objects (id, kind, owner, secret, model, status, created_at, used_at,"
-                " previous, conversation, metadata, input, body, size)"
-                " values (?, ?, ?, '', '', '', ?, ?, '', '', ?, 'null', ?, ?)",
+                " previous, conversation, metadata, size, input, body)"
+                " values (?, ?, ?, '', '', '', ?, ?, '', '', ?, ?, 'null', ?)",
                 (
                     *(conversation_id, KeptKind.CONVERSATION, owner, now, now),
-                    *(_metadata_text(metadata), encoded, size),
+                    *(_metadata_text(metadata), size, encoded),
                 ),
             )
-            self._count(owner, 1, size)
             if items:
                 self._add_items(conversation_id, owner, items)
             self._make_room(now)
@@ -877,11 +951,8 @@ class ResponseStore:
         with self._transaction():
             number = self._number(conversation_id, owner, KeptKind.CONVERSATION)
             entry, body = self._entry(number, item_id)
-            run = self._connection.execute
-            run("delete from entries where number = ?", (entry,))
-            size = len(body) + _ENTRY_BYTES
-            run("update objects set size = size - ? where number = ?", (size, number))
-            self._count(owner, 0, -size)
+            self._connection.execute("delete from entries where number = ?", (entry,))
+            self._grow(number, owner, -len(body) - _ENTRY_BYTES)
 
     # Chat completions -----------------------------------------------------------------------------
 

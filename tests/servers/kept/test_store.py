@@ -262,7 +262,7 @@ def test_what_is_deleted_leaves_no_rows(tmp_path: Path) -> None:
             store.delete(f"r{number}", "", KeptKind.RESPONSE)
     store.close()
     with closing(sqlite3.connect(tmp_path / "responses.sqlite")) as file:
-        for table in ("objects", "outputs", "entries", "events", "owners"):
+        for table in ("objects", "outputs", "entries", "events"):
             assert file.execute(f"select count(*) from {table}").fetchone() == (0,), table
 
 
