@@ -63,6 +63,7 @@ from bench.machine import (
     run_command,
 )
 from bench.random_model import make_encoder
+from calculators.llm.api.openai.responses_object import ItemIds
 from servers.kept.store import KeptBounds, KeptKind, KeptObject, ResponseStore
 
 # Processor time -----------------------------------------------------------------------------------
@@ -398,15 +399,16 @@ _UNBOUNDED: Final = 10_000_000
 def _response(words: int) -> KeptObject:
     """Return a response of so many words to a question of 300 bytes."""
     text = {"type": "output_text", "text": "word " * words, "annotations": [], "logprobs": []}
+    response_id = f"resp_{os.urandom(16).hex()}"
     message = {
-        "id": f"msg_{os.urandom(16).hex()}",
+        "id": ItemIds(response_id).new("msg"),
         "type": "message",
         "role": "assistant",
         "status": "completed",
         "content": [text],
     }
     body = {
-        "id": f"resp_{os.urandom(16).hex()}",
+        "id": response_id,
         "object": "response",
         "created_at": 1,
         "model": "demo",

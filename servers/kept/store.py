@@ -3,7 +3,7 @@
 ::
 
     objects     a response, chat completion or conversation: one row, with its owner
-    outputs     the ids of items that answers have, by which requests refer to them
+    outputs     the ids of items of answers that do not tell the answer (see `stem_of`)
     entries     the items of conversations
     events      the events of responses that are made in the background
 
@@ -20,7 +20,6 @@ Several processes may use one directory. The methods block, and one thread at a 
 
 from __future__ import annotations
 
-import heapq
 import json
 import os
 import sqlite3
@@ -32,11 +31,11 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError, stem_of
 from graph_runtime import Code
 from servers.batches.objects import StorageFullError, StoreError, storage_errors, unix_seconds
 from servers.kept import items
-from servers.kept.items import JsonObject, items_of, read_head
+from servers.kept.items import JsonObject, KeptHead, items_of, read_head
 
 _BUSY_SECONDS: Final = 20.0
 #: Seconds between two searches for what is too old.
@@ -56,6 +55,7 @@ _SPARE: Final = 64
 #: The tables with parts of an object, and the columns with its number; the object is the last.
 _PARTS: Final = (
     ("events", "object"),
+    ("outputs", "object"),
     ("entries", "conversation"),
     ("objects", "number"),
 )
@@ -80,9 +80,10 @@ create table objects (
     input blob not null,
     body blob not null
 );
-create index objects_by_use on objects (owner, used_at, size);
+create index objects_by_use on objects (owner, used_at, number, size);
 create table outputs (id text not null, object integer not null, primary key (id, object))
     without rowid;
+create index outputs_by_object on outputs (object);
 create table entries (
     number integer primary key,
     id text not null,
@@ -98,7 +99,8 @@ create table events (object integer not null, last integer not null, text text n
 _CHANGES: Final = """
 drop table owners;
 drop index objects_by_use;
-create index objects_by_use on objects (owner, used_at, size);
+create index objects_by_use on objects (owner, used_at, number, size);
+create index outputs_by_object on outputs (object);
 """
 
 
@@ -203,10 +205,10 @@ def _store_error(error: Exception) -> ResponseStoreError:
 
 
 class _Shares:
-    """What each client has: objects and bytes.
+    """The objects and bytes that each client has.
 
-    Objects are counted as they come, whoever has added them. What another process has removed, or
-    added to one, is seen when all are counted anew.
+    Objects are counted as they come, also from other processes. What another process has removed,
+    or added to one, is seen when all are counted again.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -259,10 +261,11 @@ class _Shares:
         (last,) = connection.execute("select max(number) from objects").fetchone()
         self._last = min(self._last, last or 0)
 
-    def largest(self, column: int) -> list[tuple[str, int]]:
-        """Return the two clients with the most objects (``column`` 0) or bytes (1), and it."""
-        most = heapq.nlargest(2, self._of.items(), key=lambda share: share[1][column])
-        return [(owner, share[column]) for owner, share in most]
+    def largest(self, column: int) -> tuple[str, int, int]:
+        """Return who has most objects (``column`` 0) or bytes (1), how many, and the second's."""
+        most = max(self._of, key=lambda owner: self._of[owner][column])
+        others = (share[column] for owner, share in self._of.items() if owner != most)
+        return most, self._of[most][column], max(others, default=0)
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
@@ -296,7 +299,6 @@ class ResponseStore:
             )
             run = self._connection.execute
             if directory is not None:
-                run("pragma auto_vacuum = incremental")
                 run("pragma journal_mode = wal")
                 # A commit survives the process, and not always the machine: waiting for the disk
                 # would cost milliseconds for each response.
@@ -384,15 +386,21 @@ class ResponseStore:
         number = cursor.lastrowid
         if cursor.rowcount != 1 or number is None:
             return False
-        if head.output:
-            self._connection.executemany(
-                "insert or ignore into outputs values (?, ?)",
-                [(each.id, number) for each in head.output if each.id],
-            )
+        self._note_outputs(number, head)
         if new.conversation and head.status != KeptStatus.QUEUED:
             listed = _own_items(own, number, secret)
             self._extend(new.owner, new.conversation, listed, new.body)
         return True
+
+    def _note_outputs(self, number: int, head: KeptHead) -> None:
+        """Note the items of an answer that its id does not tell, such as items of another one."""
+        stem = stem_of(head.id)
+        strangers = [each.id for each in head.output if not stem or stem_of(each.id) != stem]
+        if strangers:
+            self._connection.executemany(
+                "insert or ignore into outputs values (?, ?)",
+                [(stranger, number) for stranger in strangers if stranger],
+            )
 
     def _extend(
         self, owner: str, conversation: str, items: Sequence[Mapping[str, Any]], body: bytes
@@ -426,9 +434,9 @@ class ResponseStore:
         if self._shares is not None:
             self._shares.grow(number, owner, size)
 
-    def _counted(self, *, anew: bool = False) -> _Shares:
-        """Return what the clients have now; ``anew``: with what others have removed."""
-        if self._shares is None or (anew and self._shares.is_old(self._connection)):
+    def _counted(self, *, again: bool = False) -> _Shares:
+        """Return what the clients have now; ``again``: without what others have removed."""
+        if self._shares is None or (again and self._shares.is_old(self._connection)):
             self._shares = _Shares(self._connection)
         self._shares.count(self._connection)
         return self._shares
@@ -436,7 +444,7 @@ class ResponseStore:
     def _make_room(self, now: int) -> None:
         """Remove what is too old, and what is too much."""
         is_due = now - self._swept_at >= _SWEEP_SECONDS
-        shares = self._counted(anew=is_due)
+        shares = self._counted(again=is_due)
         if is_due:
             self._swept_at = now
             # The index has all three, and the table has large rows.
@@ -457,15 +465,15 @@ class ResponseStore:
         A little more than what is above the ``bound`` goes, so that not every answer removes
         another one. ``column``: 0: the bound is one of objects; 1: of bytes.
         """
-        shares = self._counted(anew=True)
+        shares = self._counted(again=True)
         over = (shares.bytes if column else shares.objects) - bound
         if over <= 0:
             return
         over += bound // _SPARE
-        while over > 0:
-            (owner, most), next_most = (*shares.largest(column), ("", 0))[:2]
+        while over > 0 and shares.objects > 0:
+            owner, most, next_most = shares.largest(column)
             # Not more than makes the client equal to the next one, except one object.
-            most_taken = max(1, min(over, most - next_most[1]))
+            most_taken = max(1, min(over, most - next_most))
             victims, taken = [], 0
             for victim in self._connection.execute(
                 "select number, owner, size from objects where owner = ?"
@@ -484,14 +492,6 @@ class ResponseStore:
     def _remove(self, objects: Sequence[tuple[int, str, int]]) -> None:
         run = self._connection.execute
         numbers = json.dumps([number for number, _, _ in objects])
-        bodies = run(
-            "select number, body from objects where number in (select value from json_each(?))",
-            (numbers,),
-        )
-        self._connection.executemany(
-            "delete from outputs where id = ? and object = ?",
-            [(each.id, number) for number, body in bodies for each in read_head(body).output],
-        )
         for table, column in _PARTS:
             run(
                 f"delete from {table} where {column} in (select value from json_each(?))",
@@ -631,10 +631,7 @@ class ResponseStore:
                     "update objects set status = ?, body = ? where number = ?",
                     (head.status, body, number),
                 )
-                self._connection.executemany(
-                    "insert or ignore into outputs values (?, ?)",
-                    [(each.id, number) for each in head.output if each.id],
-                )
+                self._note_outputs(number, head)
             is_over = head is not None and KeptStatus(head.status).is_over
             if is_over and conversation:
                 listed = _own_items(own, number, secret)
@@ -785,6 +782,12 @@ class ResponseStore:
             " where outputs.id = ? and owner = ? and used_at > ? limit 1",
             *(item_id, owner, since),
         )
+        if stem := stem_of(item_id):
+            # "g" comes after all digits. The index is that of ids: a client may have many objects.
+            found += self._rows(
+                "select body from objects where id > ? and id < ? and +owner = ? and +used_at > ?",
+                *(f"resp_{stem}", f"resp_{stem}g", owner, since),
+            )
         for (body,) in found:
             for item in _outputs(body):
                 if item.get("id") == item_id:

@@ -167,6 +167,18 @@ class WebDocuments:
         raise ValueError("this server keeps no files; it does with --batch_dir, on one machine")
 
 
+_STEM: Final = re.compile(r"[a-z]+_([0-9a-f]{16})[0-9a-f]{16}")
+
+
+def stem_of(object_id: str) -> str:
+    """Return the digits that the ids of a response and of its items have in common.
+
+    A store finds the response of an item by them. "" for ids of other forms.
+    """
+    found = _STEM.fullmatch(object_id)
+    return "" if found is None else found[1]
+
+
 class Continued(NamedTuple):
     """The changes that a server which keeps answers has made to a request.
 

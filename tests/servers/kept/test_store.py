@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from calculators.kit.requests.http_payload import RequestError
+from calculators.llm.api.openai.responses_object import ItemIds
 from graph_runtime import Code
 from servers.batches import objects
 from servers.kept.items import completion_of, items_of, key_of, place_of
@@ -89,6 +90,25 @@ def test_items_are_named_by_their_ids(store: ResponseStore) -> None:
         assert b"item_reference" not in found.own
     error = refused(lambda: context(store, [{"type": "item_reference", "id": "rs_1"}]))
     assert (error.param, "rs_1" in str(error)) == ("input[0]", True)
+
+
+def test_items_of_answers_are_named_by_their_ids(store: ResponseStore) -> None:
+    ids = ItemIds(name := f"resp_{'0123456789abcdef' * 2}")
+    items = [
+        {"id": ids.new(kind), "type": "message", "content": text}
+        for kind, text in (("rs", "Hm."), ("msg", "Hi."))
+    ]
+    # Of another kind of store, or of an earlier answer.
+    items += [{"id": f"msg_{'f' * 32}", "type": "message", "content": "Before."}]
+    answer = json.dumps({"id": name, "status": "completed", "output": items}).encode()
+    new = KeptObject(kind=KeptKind.RESPONSE, owner="", request=b'{"input":"x"}', body=answer)
+    assert store.add(new)
+    keep(store, f"resp_{'0123456789abcdff' * 2}")
+    named = [{"type": "item_reference", "id": item["id"]} for item in items]
+    assert context(store, named).input == items
+    unknown = {"type": "item_reference", "id": ids.new("msg")}
+    assert refused(lambda: context(store, [unknown])).code is Code.NOT_FOUND
+    assert refused(lambda: context(store, named, owner="other")).code is Code.NOT_FOUND
 
 
 def test_a_client_has_its_own_only(store: ResponseStore) -> None:
@@ -207,6 +227,88 @@ def test_a_directory_survives_its_process(tmp_path: Path) -> None:
     again.close()
     file = tmp_path / "kept" / "responses.sqlite"
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_processes_of_one_directory_keep_its_bounds_together(tmp_path: Path) -> None:
+    first, second = (ResponseStore(KeptBounds(objects=64), tmp_path) for _ in range(2))
+    for number in range(100):
+        keep(first, f"a{number}", owner="busy")
+        keep(second, f"b{number}", owner="busy")
+        keep(second, f"c{number}", owner="slow") if number < 5 else None
+    with closing(sqlite3.connect(tmp_path / "responses.sqlite")) as file:
+        assert 62 <= file.execute("select count(*) from objects").fetchone()[0] <= 64
+    for number in range(5):
+        assert first.response(f"c{number}", "slow")
+    assert first.response("b99", "busy")
+    for number in range(90, 100):
+        second.delete(f"a{number}", "busy", KeptKind.RESPONSE)
+        second.delete(f"b{number}", "busy", KeptKind.RESPONSE)
+    for number in range(15):
+        keep(first, f"d{number}", owner="busy")
+    # There was room: nothing had to go for them.
+    assert first.response("a89", "busy")
+    first.close()
+    second.close()
+
+
+def test_a_store_of_the_first_version_goes_on(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "responses.sqlite")) as file:
+        file.executescript(FIRST_VERSION)
+        file.execute(
+            "insert into objects values (1, 'old', 'response', '', '0', '', 'completed', ?, ?, '',"
+            " '', '{}', '\"Hello\"', ?, 500)",
+            (objects.unix_seconds(), objects.unix_seconds(), body("old")),
+        )
+        file.execute("insert into outputs values ('msg_of_old', 1)")
+        file.commit()
+    store = ResponseStore(KeptBounds(objects=2), tmp_path)
+    assert store.response("old", "")[0] == body("old")
+    keep(store, "new", previous="old")
+    named = {"type": "item_reference", "id": "msg_of_old"}
+    assert context(store, [named], previous="new").earlier == 4
+    for number in range(3):
+        keep(store, f"r{number}")
+    assert refused(lambda: context(store, [named])).code is Code.NOT_FOUND
+    store.close()
+
+
+#: The tables of version 1.
+FIRST_VERSION = """
+create table objects (
+    number integer primary key,
+    id text not null unique,
+    kind text not null,
+    owner text not null,
+    secret text not null,
+    model text not null,
+    status text not null,
+    created_at integer not null,
+    used_at integer not null,
+    previous text not null,
+    conversation text not null,
+    metadata text not null,
+    input blob not null,
+    body blob not null,
+    size integer not null
+);
+create index objects_by_use on objects (owner, used_at);
+create table outputs (id text not null, object integer not null, primary key (id, object))
+    without rowid;
+create table entries (
+    number integer primary key,
+    id text not null,
+    conversation integer not null,
+    body blob not null
+);
+create index entries_by_conversation on entries (conversation, number);
+create index entries_by_id on entries (id);
+create table events (object integer not null, last integer not null, text text not null,
+    primary key (object, last)) without rowid;
+create table owners (owner text primary key, objects integer not null, bytes integer not null)
+    without rowid;
+insert into owners values ('', 1, 500);
+pragma user_version = 1;
+"""
 
 
 def test_deleted_text_is_not_left_in_the_file(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from calculators.kit.requests.http_payload import RequestError
+from calculators.kit.requests.http_payload import RequestError, stem_of
 from calculators.kit.requests.server_secret import SIGNATURE_BYTES, signature
 from calculators.language.delta import FinishReason, TokenLogprob, Usage, Verbose
 from calculators.language.generation_request import Source
@@ -109,6 +109,21 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid.uuid4().hex}"
 
 
+class ItemIds:
+    """Makes the ids of a response's items, which have its `stem_of` and their number."""
+
+    __slots__ = ("_number", "_stem")
+
+    def __init__(self, response_id: str) -> None:
+        self._stem = stem_of(response_id) or uuid.uuid4().hex[:16]
+        self._number = 0
+
+    def new(self, prefix: str) -> str:
+        """Return an id, ``msg_...``."""
+        self._number += 1
+        return f"{prefix}_{self._stem}{self._number:016x}"
+
+
 class ResponseItem:
     """A block with its id."""
 
@@ -117,6 +132,7 @@ class ResponseItem:
     def __init__(
         self,
         block: OutputBlock,
+        ids: ItemIds,
         sources: Sequence[Source] = (),
         forms: Mapping[str, ClientCallForm] = NO_FORMS,
         *,
@@ -134,7 +150,7 @@ class ResponseItem:
         self.is_sealed = is_sealed
         self.form = forms.get(block.name) or ClientCallForm("function_call", block.name)
         is_call = block.kind is BlockKind.CALL
-        self.id = new_id(_CALL_PREFIXES[self.form.kind] if is_call else _PREFIXES[block.kind])
+        self.id = ids.new(_CALL_PREFIXES[self.form.kind] if is_call else _PREFIXES[block.kind])
         #: Log-probabilities of the tokens of a text, if the request asks for them.
         self.logprobs: list[TokenLogprob] = []
         #: The part with the sound of a text, or "", and whether it replaces the text's own part.
@@ -326,7 +342,7 @@ _ERROR_CODES: Final = {
 class ResponsesObject:
     """The object of one response; its constant members are written once."""
 
-    __slots__ = ("_head", "_rest", "verbose")
+    __slots__ = ("_head", "_rest", "ids", "verbose")
 
     def __init__(
         self,
@@ -344,8 +360,10 @@ class ResponsesObject:
             created: seconds since 1970; None is now.
         """
         created = int(time.time()) if created is None else created
+        response_id = response_id or new_id("resp")
+        self.ids: Final = ItemIds(response_id)
         self._head = (
-            f'"id":"{response_id or new_id("resp")}","object":"response","created_at":{created}'
+            f'"id":"{response_id}","object":"response","created_at":{created}'
             f',"model":{quote(model)}'
         )
         #: The members that repeat the request's, each with a comma before it.

@@ -165,10 +165,10 @@ class ResponsesAnswerWriter:
         items = [self._item_of(each) for each in blocks if each.kind is not BlockKind.SERVER_RESULT]
         if choice.refusal is not None and not items:
             [opened, *_] = Blocks().refuse(choice.refusal.text)
-            items.append(ResponseItem(opened.block))
+            items.append(ResponseItem(opened.block, self._object.ids))
         elif not items:
             [opened, *_] = Blocks().begin_content()
-            items.append(ResponseItem(opened.block))
+            items.append(ResponseItem(opened.block, self._object.ids))
         for item in items:
             if item.block.kind is BlockKind.CONTENT:
                 item.logprobs = choice.logprobs or []
@@ -180,7 +180,8 @@ class ResponsesAnswerWriter:
         return self._object.ended([*listed, *written], choice.finish_reason, usage)
 
     def _item_of(self, block: OutputBlock) -> ResponseItem:
-        return ResponseItem(block, self._sources, self._forms, is_sealed=self._is_sealed)
+        ids = self._object.ids
+        return ResponseItem(block, ids, self._sources, self._forms, is_sealed=self._is_sealed)
 
     def start(self, usage: Usage) -> str:
         response = f'"response":{self._object.started()}'
@@ -204,7 +205,7 @@ class ResponsesAnswerWriter:
         for server in self._servers:
             _, block = self._blocks.beside(BlockKind.SERVER_TOOLS)
             block.server = server.label
-            items.append(ResponseItem(block))
+            items.append(ResponseItem(block, self._object.ids))
             items[-1].tools = server.tools
         return items
 
@@ -225,7 +226,7 @@ class ResponsesAnswerWriter:
         if isinstance(item, ToolRan):
             return self._end_call(item)
         steps, block = self._blocks.call_server(item)
-        self._calls[item.call_id] = call = ResponseItem(block)
+        self._calls[item.call_id] = call = ResponseItem(block, self._object.ids)
         place = _place(call)
         return "".join(
             [
