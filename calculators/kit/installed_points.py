@@ -1,11 +1,22 @@
-"""Entry points of installed packages, read once."""
+"""What is installed: packages, and their entry points, which are read once."""
 
 from __future__ import annotations
 
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
+from importlib.util import find_spec
 from typing import Any
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package can be imported. Imports nothing."""
+    try:
+        return find_spec(package) is not None
+    except ValueError:
+        # It is being imported by another thread: OpenCV is replaced by its library meanwhile,
+        # which has no specification yet.
+        return True
 
 
 def installed_points(group: str) -> EntryPoints:

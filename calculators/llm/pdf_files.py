@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
-import importlib.util
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from calculators.images.media.media_rules import MediaRules
 from calculators.kit.child_process.messages import ReaderLoad, ReaderReady
 from calculators.kit.child_process.question_lane import QuestionLane
 from calculators.kit.child_process.supervisor import RETRY_AFTER, LoadError
+from calculators.kit.installed_points import is_installed
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_payload import Documents, HttpPayload, RequestError
 from calculators.llm import pdf_messages
@@ -343,7 +343,7 @@ async def read_pdfs(files: Sequence[PdfFile]) -> list[str]:
             RESOURCE_EXHAUSTED: too many are being read.
     """
     first = next((file.path for file in files if not file.is_html), None)
-    if first is not None and importlib.util.find_spec("pypdf") is None:
+    if first is not None and not is_installed("pypdf"):
         raise fields.invalid(
             first,
             'this server reads no PDF files; it does with the extra "documents" (pip install '

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -21,6 +20,7 @@ import msgspec
 
 from calculators.kit.child_process.child_process import ChildProcess
 from calculators.kit.child_process.framing import Frame
+from calculators.kit.installed_points import is_installed
 from calculators.kit.machine import ControlGroups, affinity_processors
 from calculators.tensors.openvino.device_report import Devices
 from servers.operations.process import CLASH_HINT, clash_text, clashes
@@ -231,7 +231,7 @@ def _add_extras(section: Section) -> None:
             f"{clash[0]} and opencv-python-headless are both installed, and own the same files",
             f"pip uninstall {clash[0]}",
         )
-    if find_spec("cv2") is None:
+    if not is_installed("cv2"):
         section.facts["images"] = "cannot be decoded: there is no OpenCV"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Final
 
+from calculators.kit.installed_points import is_installed
 from graph_runtime import Code, GraphError
 
 _MISSING: Final = "this needs OpenCV, which is not installed: pip install 'graphrt[images]'"
@@ -17,7 +17,7 @@ def check_opencv() -> None:
     Raises:
         GraphError: it is not installed (FAILED_PRECONDITION).
     """
-    if find_spec("cv2") is None:
+    if not is_installed("cv2"):
         raise GraphError(_MISSING, code=Code.FAILED_PRECONDITION)
 
 

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
@@ -27,6 +26,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from calculators.kit.installed_points import is_installed
 from calculators.language.retrieval.passages import PassageSize
 from calculators.text.embeddings.servable import EmbeddingsOptions, embeddings_options
 from calculators.text.text_models.model_options import TextModelOptions
@@ -377,7 +377,7 @@ class ApproximateSearch:
 
 def has_library() -> bool:
     """Return whether usearch is installed."""
-    return find_spec("usearch") is not None
+    return is_installed("usearch")
 
 
 def search_file(index: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from calculators.kit.installed_points import is_installed
 from calculators.language.server_tools.messages import McpServerSettings
 from graph_runtime import GraphError, NodePlan, ResourceError, ResourceSettings, find_options
 from protos import messages
@@ -214,7 +214,7 @@ def _paths(place: str, paths: Sequence[str], directory: Path) -> tuple[str, ...]
 
 def _need_mcp() -> None:
     """Refuse servers without the extra, before any process is started."""
-    if importlib.util.find_spec("mcp") is None:
+    if not is_installed("mcp"):
         raise ResourceError('MCP servers need an extra: pip install "graphrt[mcp]"')
     version = importlib.metadata.version("mcp")
     if int(version.partition(".")[0]) < _MCP:

@@ -7,11 +7,12 @@ Samples are float32 within -1 and 1. Between processes they travel as 16-bit int
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from calculators.kit.installed_points import is_installed
 
 Samples: TypeAlias = NDArray[np.float32]
 
@@ -66,7 +67,7 @@ _SILENCE: Final = 0.5
 
 def can_change_tempo() -> bool:
     """Return whether the package av is installed."""
-    return find_spec("av") is not None
+    return is_installed("av")
 
 
 def change_tempo(samples: Samples, sample_rate: int, tempo: float) -> Samples:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import calculators
 from calculators.images.image.calculators import CALCULATORS
+from calculators.images.image.opencv import check_opencv
 from graph_runtime import REGISTRY, Calculator, Registry, validate_graph
 from tests.calculators.docstring_examples import example_graph
 
@@ -61,3 +63,9 @@ def test_without_opencv_the_error_names_the_extra() -> None:
         text=True,
     )
     assert "needs OpenCV, which is not installed: pip install 'graphrt[images]'" in done.stdout
+
+
+def test_opencv_is_there_while_another_thread_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What others see in the middle of its import.
+    monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))
+    check_opencv()
