@@ -32,13 +32,7 @@ from bench.peer_servers import (
     random_peer_model,
     vllm,
 )
-from bench.serve_vs_engine import (
-    Model,
-    find_models,
-    load_arguments,
-    run_engine,
-    run_part,
-)
+from bench.serve_vs_engine import Model, find_models, load_arguments, run_engine, run_part
 from calculators.llm.prompt.builder import PromptBuilder
 
 OURS: Final = "graphrt"

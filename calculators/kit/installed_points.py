@@ -1,4 +1,4 @@
-"""What is installed: packages, and their entry points, which are read once."""
+"""Installed packages, and their entry points, which are read once."""
 
 from __future__ import annotations
 

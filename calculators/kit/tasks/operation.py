@@ -11,15 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
-from calculators.kit.requests.schema import (
-    Schema,
-    const,
-    nullable,
-    number,
-    one_of,
-    record,
-    string,
-)
+from calculators.kit.requests.schema import Schema, const, nullable, number, one_of, record, string
 from calculators.kit.tasks.endpoint import PREFIXES, ErrorForm, TaskEndpoint
 
 if TYPE_CHECKING:

@@ -19,12 +19,7 @@ from calculators.kit.requests.http_payload import ClientConnection, Messages, Re
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.language.delta import Deltas
 from calculators.language.generation_request import Api, GenerationRequest
-from calculators.llm.conversation.items import (
-    ConversationItem,
-    Items,
-    messages_of,
-    read_item,
-)
+from calculators.llm.conversation.items import ConversationItem, Items, messages_of, read_item
 from calculators.llm.conversation.response import Response
 from calculators.llm.conversation.settings import (
     ConversationSettings,

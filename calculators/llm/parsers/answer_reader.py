@@ -20,14 +20,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from calculators.language.events import (
-    Arguments,
-    Content,
-    OutputEvent,
-    Reasoning,
-    ToolCall,
-    merged,
-)
+from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall, merged
 from calculators.llm.parsers.call_reader import (
     CallForm,
     CallReader,

@@ -7,12 +7,7 @@ from typing import Any, Final
 
 from calculators.kit.requests import fields, members, schema
 from calculators.kit.requests.google_json import camel_case, read_object
-from calculators.text.embeddings.request import (
-    DIMENSIONS,
-    EmbeddingsRequest,
-    Texts,
-    Truncation,
-)
+from calculators.text.embeddings.request import DIMENSIONS, EmbeddingsRequest, Texts, Truncation
 from calculators.text.embeddings.servable import Answered, as_json
 from calculators.text.text_models.encoder_task import MAX_ALL_CHARACTERS, MAX_CHARACTERS, MAX_TEXTS
 

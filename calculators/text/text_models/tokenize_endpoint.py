@@ -21,14 +21,7 @@ from calculators.kit.requests.members import (
     read_model,
     table,
 )
-from calculators.kit.requests.schema import (
-    array,
-    integer,
-    one_of,
-    record,
-    ref,
-    string,
-)
+from calculators.kit.requests.schema import array, integer, one_of, record, ref, string
 from calculators.kit.requests.tokenize_request import (
     MAX_PADDED,
     TOKENIZE_MEMBERS,

@@ -23,14 +23,7 @@ from msgspec import structs
 from calculators.kit.requests import fields
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import ClientConnection, Continued, RequestError
-from calculators.kit.requests.members import (
-    BOOLEAN,
-    Members,
-    Value,
-    honoured,
-    read_members,
-    table,
-)
+from calculators.kit.requests.members import BOOLEAN, Members, Value, honoured, read_members, table
 from calculators.kit.requests.request_record import RequestRecord
 from calculators.kit.tasks import ErrorForm
 from graph_runtime import Code

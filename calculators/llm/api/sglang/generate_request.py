@@ -23,12 +23,7 @@ from calculators.llm.requests.completions_request import (
 )
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
-from calculators.llm.requests.sampling import (
-    SAMPLING_MEMBERS,
-    STOP_MEMBERS,
-    N,
-    stop_member,
-)
+from calculators.llm.requests.sampling import SAMPLING_MEMBERS, STOP_MEMBERS, N, stop_member
 from calculators.llm.requests.structured_output import STRUCTURED_MEMBERS
 
 #: The limit of a request that sets none, and its temperature, as in SGLang.
