@@ -606,14 +606,12 @@ def describe(model: str) -> TaskDescription:
     from calculators.llm.openapi.generation_schemas import SHARED_SCHEMAS
 
     schemas = dict(SHARED_SCHEMAS)
-    # A document has one form of errors for a path, and the root is the page's.
-    described = [each for each in ENDPOINTS if each.path != "/"]
-    for endpoint in described:
+    for endpoint in ENDPOINTS:
         if endpoint.request:
             handling = endpoint.handling()
             schemas[endpoint.request] = with_timeout(handling.members, any_of=handling.any_of)
         schemas.update(endpoint.schemas())
-    return TaskDescription(tuple(_operation(each, model) for each in described), schemas)
+    return TaskDescription(tuple(_operation(each, model) for each in ENDPOINTS), schemas)
 
 
 _ERRORS: Final = {

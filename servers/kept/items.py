@@ -45,7 +45,7 @@ def is_reference(item: object) -> bool:
     if not isinstance(item, dict):
         return False
     kind, named = item.get("type"), item.get("id")
-    is_bare = kind is None and named is not None and item.keys() <= {"type", "id"}
+    is_bare = kind is None and named is not None and "role" not in item
     return kind == REFERENCE or is_bare
 
 

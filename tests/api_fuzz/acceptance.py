@@ -36,6 +36,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"is beam search, which",
             r'for \\?"(n|best_of|n_cmpl|generationConfig\.candidateCount)\\?": \d+ is above',
             r"this model calls no tool servers",
+            r"the chat template makes an empty prompt",
             r"does not hear: it takes no sound",
             r"lora_alphas is not supported when",
             r"text_input\\?\": the prompt is empty",
@@ -90,7 +91,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"no text at its end that could be continued",
             r"calls tools, so it cannot be continued",
             # Limits of the whole request.
-            r"must be the same for all texts of a batch",
+            r"must be the same for all texts of a batch|prompts of a request must have the same",
             r"a number beyond 64 bits|the shape .* has too many elements",
             r"of the form has no name",
             r"the form has more than \d+ parts",
@@ -98,6 +99,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"; the JSON must have 1 to \d+ bytes",
             # The inputs, outputs and side packets of the model or graph that KServe's calls name.
             r"no such output of this model|there is no data: give it|; BYTES is made of strings",
+            r"the model \\?\".*\\?\" has no (in|out)put ",
             r"the shape .* has \d+ elements, data has|the parameter .* needs more than 64 bits",
             r"the (in|out)puts? |the parameter \\?\".*is an array",
             r"text_input\\?\": one element is needed",

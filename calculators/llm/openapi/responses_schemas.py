@@ -294,7 +294,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             "allowed_tools": nullable(
                 one_of(
                     array(string()),
-                    record({"tool_names": nullable(array(string()))}, required=("tool_names",)),
+                    record({"tool_names": nullable(array(string()))}),
                 )
             ),
             "require_approval": const("never"),

@@ -35,9 +35,11 @@ _OF_TEXT: Final[members.Members] = members.table(
         "changes nothing: models here take a text alone", "title autoTruncate mimeType"
     ),
 )
-_CONFIG: Final[members.Members] = {
-    name: member for name, member in _OF_TEXT.items() if name not in ("content", "model")
-}
+_CONFIG: Final[members.Members] = members.table(
+    (member for name, member in _OF_TEXT.items() if name not in ("content", "model")),
+    # The model does not see one that the text's own replaces.
+    members.honoured("outputDimensionality", members.Integer(minimum=1, maximum=65536)),
+)
 _ITEM: Final[members.Members] = members.table(
     _OF_TEXT,
     members.honoured("embedContentConfig", members.Object(members.body_schema(_CONFIG))),

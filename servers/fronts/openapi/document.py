@@ -44,6 +44,7 @@ from calculators.tensors.inference import MAX_DIMENSIONS, MAX_ELEMENTS, MAX_INT,
 from servers import NAME, version
 from servers.access import Access
 from servers.fronts.http.errors import STATUS
+from servers.fronts.http.routes import POSTED_ROOT
 from servers.fronts.http.settings import HttpSettings
 from servers.fronts.openapi.batch_operations import BATCH_SCHEMAS, batch_operations
 from servers.fronts.openapi.components import (
@@ -643,8 +644,10 @@ def _paths(operations: list[Operation], keys: Keys) -> dict[str, dict[str, Opera
     paths: dict[str, dict[str, OperationObject]] = {}
     for operation in operations:
         for suffix, path in operation.paths.items():
+            # Others post to the page's path.
+            opened = POSTED_ROOT if path == "/" and operation.method == "post" else path
             described = keys.added_to(
-                operation_object(operation, suffix, path), path, operation.form
+                operation_object(operation, suffix, path), opened, operation.form
             )
             methods = paths.setdefault(path, {})
             if operation.method in methods:

@@ -84,7 +84,7 @@ def test_items_are_named_by_their_ids(store: ResponseStore) -> None:
     keep(store, "one", given=[{"role": "user", "content": "First"}])
     (mine,) = store.input_items("one", "")
     for named in (mine["id"], "msg_of_one"):
-        found = context(store, [{"type": "item_reference", "id": named}, {"id": named}])
+        found = context(store, [{"type": "item_reference", "id": named}, {"id": named, "n": 1}])
         assert [item["id"] for item in found.input] == [named, named]
         # What is kept of the request is the item, so that references never form a circle.
         assert b"item_reference" not in found.own

@@ -112,6 +112,7 @@ _GENERATION: Final = frozenset(
     {"temperature", "seed", "frequency_penalty", "presence_penalty", "logprobs", "p", "k"}
     | {"max_tokens", "stop_sequences"}
 )
+_ROLE: Final = declared.Enumeration(("system", "user", "assistant", "tool"))
 _ASKED: Final = (
     "Put the number of a document in brackets, such as [1], right after each sentence that takes "
     "something from it."
@@ -177,6 +178,8 @@ def _message(value: object, path: str) -> object:
     """Return a message as chats have it; what is no message is left to their reader."""
     if not isinstance(value, dict):
         return value
+    if value.get("role") is not None:
+        _ROLE.read(value["role"], f"{path}.role")
     message = {name: each for name, each in value.items() if name not in ("citations", "tool_plan")}
     plan = fields.string(value, "tool_plan", f"{path}.tool_plan")
     if plan and not message.get("content"):
@@ -286,7 +289,7 @@ _DOCUMENT_PART: Final = schemas.record({"type": schemas.const("document")}, requ
 COHERE_SCHEMAS: Final = {
     "CohereMessage": schemas.record(
         {
-            "role": schemas.word(("system", "user", "assistant", "tool")),
+            "role": _ROLE.schema(""),
             "content": schemas.one_of(
                 schemas.string(),
                 schemas.array(

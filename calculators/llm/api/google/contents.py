@@ -252,7 +252,13 @@ def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:
     for i, part in enumerate(parts):
         place = f"{path}.parts[{i}]"
         read = read_object({"text": part} if isinstance(part, str) else part, place, _PART)
-        found.append(({name: each for name, each in read.items() if each is not None}, place))
+        given = {name: each for name, each in read.items() if each is not None}
+        data = [name for name in PART_DATA if name in given]
+        if len(data) > 1 and given.get("text") == "":
+            del given[data.pop(0)]
+        if len(data) > 1:
+            raise fields.combined(f"{place}.{data[0]}", f"{place}.{data[1]}")
+        found.append((given, place))
     return found
 
 

@@ -407,12 +407,12 @@ def _function(value: object, path: str) -> tuple[dict[str, Any], str]:
     made: dict[str, Any] = {"type": "function", "name": name}
     if (about := fields.string(function, "description", f"{path}.description")) is not None:
         made["description"] = about
-    member = "parametersJsonSchema"
-    schema = fields.json_object(function, member, f"{path}.{member}")
-    if schema is None:
-        member = "parameters"
-        if (given := function.get(member)) is not None:
-            schema = json_schema(given, f"{path}.{member}")
+    member = "parameters"
+    schema = function.get(member)
+    if schema is not None:
+        schema = json_schema(schema, f"{path}.{member}")
+    if given := fields.json_object(function, name := "parametersJsonSchema", f"{path}.{name}"):
+        schema, member = given, name
     made["parameters"] = schema or {"type": "object", "properties": {}}
     return made, member
 

@@ -198,7 +198,13 @@ def parse_responses_request(
     Raises:
         RequestError: the first member that is wrong, or that asks for what is not supported.
     """
-    body = read_body(value, RESPONSES_MEMBERS)
+    return _checked(read_body(value, RESPONSES_MEMBERS), limits, defaults)
+
+
+def _checked(
+    body: dict[str, Any], limits: RequestLimits, defaults: ModelDefaults
+) -> ResponsesRequest:
+    """Check the members of a body as `read_body` returns them."""
     for name in _KEPT:
         if body.get(name):
             # The front has taken them out of the body where it keeps responses.
@@ -354,7 +360,7 @@ def parse_input_tokens_request(
     Raises:
         RequestError: the first member that is wrong.
     """
-    return parse_responses_request(read_body(value, INPUT_TOKENS_MEMBERS), limits, defaults)
+    return _checked(read_body(value, INPUT_TOKENS_MEMBERS), limits, defaults)
 
 
 def input_tokens_response(tokens: int) -> str:
@@ -371,8 +377,9 @@ def parse_compact_request(
         RequestError: the first member that is wrong.
     """
     body = read_body(value, COMPACT_MEMBERS)
+    _checked(body, limits, defaults)
     asked = {name: member for name, member in body.items() if name not in _OF_ANSWERS}
-    request = parse_responses_request(asked, limits, defaults)
+    request = _checked(asked, limits, defaults)
     items = body.get("input")
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]

@@ -98,10 +98,18 @@ def test_googles_methods_answer_and_refuse_in_googles_form(url: str) -> None:
             {"requests": [texts[0], {**texts[1], "output_dimensionality": 2}]},
             "requests[1].outputDimensionality",
         ),
+        (
+            "embedContent",
+            {**texts[0], "outputDimensionality": 1, "embedContentConfig": TOO_MANY},
+            "embedContentConfig.outputDimensionality",
+        ),
     ):
         error = post(url, verb, body)["error"]
         assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
         assert error["details"][0]["fieldViolations"][0]["field"] == field
+
+
+TOO_MANY = {"outputDimensionality": 65537}
 
 
 def post(url: str, verb: str, body: dict[str, Any]) -> Any:

@@ -482,6 +482,10 @@ def test_errors_of_counting_name_the_place() -> None:
     with pytest.raises(RequestError) as raised:
         parse_count_tokens_request({"model": "m", "messages": [{"role": "user"}]}, SEES)
     assert raised.value.param == "messages[0].content"
+    tools = [{"type": "mcp_toolset"}]
+    with pytest.raises(RequestError) as raised:
+        parse_count_tokens_request({"model": "m", "messages": [USER], "tools": tools}, SEES)
+    assert raised.value.param == "tools[0].mcp_server_name"
 
 
 PREFILLED = [USER, {"role": "assistant", "content": "The answer is ("}]

@@ -92,6 +92,7 @@ def test_thinking_is_a_switch_of_the_template() -> None:
     [
         ({"messages": None}, "messages"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "User", "tool_calls": []}]}, "messages[0].role"),
         ({"p": 2}, "p"),
         ({"k": -1}, "k"),
         ({"max_tokens": 0}, "max_tokens"),

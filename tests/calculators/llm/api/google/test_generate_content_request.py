@@ -308,6 +308,9 @@ PART = "contents[0].parts[0]"
 FUNCTIONS = "functionDeclarations[0].name"
 
 
+FUNCTION = {"name": "f"}
+
+
 def shown(**part: Any) -> dict[str, Any]:
     return {"contents": [{"parts": [part]}]}
 
@@ -326,12 +329,26 @@ def blob(kind: str, data: str = "") -> dict[str, Any]:
         ({"contents": [{"role": "user", "parts": []}]}, "contents"),
         (shown(text=1), f"{PART}.text"),
         (shown(functionResponse={}), f"{PART}.functionResponse.name"),
+        (shown(text="", functionResponse={}), f"{PART}.functionResponse.name"),
+        (shown(text="hi", functionCall={"name": "f"}), f"{PART}.text"),
         (shown(functionResponse={"name": "f", "nam": 1}), f"{PART}.functionResponse.nam"),
         (blob("video/mp4"), f"{PART}.inlineData"),
         (blob("text/plain", "*"), f"{PART}.inlineData.data"),
         (shown(fileData={"fileUri": "files/x"}), f"{PART}.fileData.fileUri"),
         ({"tools": [{"functionDeclarations": [{"name": "a b"}]}]}, f"tools[0].{FUNCTIONS}"),
         ({"tools": TOOLS * 2}, f"tools[1].{FUNCTIONS}"),
+        (
+            {
+                "tools": [
+                    {
+                        "functionDeclarations": [
+                            {**FUNCTION, "parameters": [], "parametersJsonSchema": {}}
+                        ]
+                    }
+                ]
+            },
+            "tools[0].functionDeclarations[0].parameters",
+        ),
         ({"cachedContent": "cachedContents/x"}, "cachedContent"),
         ({"alt": "proto"}, "alt"),
         ({"content": [HELLO]}, "content"),

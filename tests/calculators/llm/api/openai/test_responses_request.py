@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,12 @@ import pytest
 from calculators.kit.requests.http_payload import NoClient, RequestError
 from calculators.language.generation_request import Api
 from calculators.llm.api.neutral_request import neutral_request
-from calculators.llm.api.openai.responses_request import ResponsesRequest, parse_responses_request
+from calculators.llm.api.openai.responses_request import (
+    ResponsesRequest,
+    parse_compact_request,
+    parse_input_tokens_request,
+    parse_responses_request,
+)
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 
@@ -26,6 +32,18 @@ def refused(**members: Any) -> RequestError:
     with pytest.raises(RequestError) as raised:
         parsed(**members)
     return raised.value
+
+
+@pytest.mark.parametrize("parse", [parse_compact_request, parse_input_tokens_request])
+def test_requests_about_the_length_are_checked_as_those_for_an_answer(
+    parse: Callable[..., ResponsesRequest],
+) -> None:
+    body = {"model": "m", "input": "hi", "structured_outputs": {"choice": ["a"]}}
+    assert parse(body, RequestLimits(), ModelDefaults()).messages[0]["content"] == "hi"
+    for member, value in (("text", {"verbosity": "AAA"}), ("structured_outputs", {"choice": []})):
+        with pytest.raises(RequestError) as raised:
+            parse({**body, member: value}, RequestLimits(), ModelDefaults())
+        assert (raised.value.param or "").partition(".")[0] == member
 
 
 def names(request: ResponsesRequest) -> list[str]:
