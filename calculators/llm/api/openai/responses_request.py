@@ -339,9 +339,7 @@ COMPACT_MEMBERS: Final[Members] = {
     name: member for name, member in INPUT_TOKENS_MEMBERS.items() if name != "conversation"
 }
 #: Members that shape an answer, and that a summary must not follow.
-_OF_ANSWERS: Final = frozenset(
-    {"text", "response_format", "tools", "tool_choice", "parallel_tool_calls", "include"}
-)
+_OF_ANSWERS: Final = frozenset({"text", "tools", "tool_choice", "parallel_tool_calls", "include"})
 #: The member of `ResponsesRequest.echo` with the user's messages, which marks such a request.
 COMPACTION: Final = "compaction"
 _ASK: Final = (
@@ -385,6 +383,7 @@ def parse_compact_request(
         items = [{"role": "user", "content": items}]
     return structs.replace(
         request,
+        structured=None,
         messages=[*request.messages, {"role": "user", "content": _ASK}],
         echo={COMPACTION: [each for each in items or () if _is_of_user(each)]},
     )

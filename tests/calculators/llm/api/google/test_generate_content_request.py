@@ -308,7 +308,8 @@ PART = "contents[0].parts[0]"
 FUNCTIONS = "functionDeclarations[0].name"
 
 
-FUNCTION = {"name": "f"}
+TWO_SCHEMAS = {"name": "f", "parameters": [], "parametersJsonSchema": {}}
+TWO_SCHEMAS_PATH = "tools[0].functionDeclarations[0].parameters"
 
 
 def shown(**part: Any) -> dict[str, Any]:
@@ -337,18 +338,7 @@ def blob(kind: str, data: str = "") -> dict[str, Any]:
         (shown(fileData={"fileUri": "files/x"}), f"{PART}.fileData.fileUri"),
         ({"tools": [{"functionDeclarations": [{"name": "a b"}]}]}, f"tools[0].{FUNCTIONS}"),
         ({"tools": TOOLS * 2}, f"tools[1].{FUNCTIONS}"),
-        (
-            {
-                "tools": [
-                    {
-                        "functionDeclarations": [
-                            {**FUNCTION, "parameters": [], "parametersJsonSchema": {}}
-                        ]
-                    }
-                ]
-            },
-            "tools[0].functionDeclarations[0].parameters",
-        ),
+        ({"tools": [{"functionDeclarations": [TWO_SCHEMAS]}]}, TWO_SCHEMAS_PATH),
         ({"cachedContent": "cachedContents/x"}, "cachedContent"),
         ({"alt": "proto"}, "alt"),
         ({"content": [HELLO]}, "content"),

@@ -39,7 +39,10 @@ def test_requests_about_the_length_are_checked_as_those_for_an_answer(
     parse: Callable[..., ResponsesRequest],
 ) -> None:
     body = {"model": "m", "input": "hi", "structured_outputs": {"choice": ["a"]}}
-    assert parse(body, RequestLimits(), ModelDefaults()).messages[0]["content"] == "hi"
+    request = parse(body, RequestLimits(), ModelDefaults())
+    assert request.messages[0]["content"] == "hi"
+    # A summary is not made in the form of an answer.
+    assert (request.structured is None) == (parse is parse_compact_request)
     for member, value in (("text", {"verbosity": "AAA"}), ("structured_outputs", {"choice": []})):
         with pytest.raises(RequestError) as raised:
             parse({**body, member: value}, RequestLimits(), ModelDefaults())
