@@ -368,7 +368,10 @@ class ResponseStore:
         request = _read_request(new.request)
         head = read_head(new.body)
         own = request.messages if new.kind is KeptKind.CHAT else request.input
-        secret = os.urandom(items.SECRET_DIGITS // 2).hex()
+        stem = stem_of(head.id)
+        # The other half of a random id: new bits cost as much as a statement.
+        digits = items.SECRET_DIGITS
+        secret = head.id[-digits:] if stem else os.urandom(digits // 2).hex()
         size = _OBJECT_BYTES + len(own) + len(new.body)
         if not head.id or size > self.bounds.size:
             return False
@@ -386,15 +389,14 @@ class ResponseStore:
         number = cursor.lastrowid
         if cursor.rowcount != 1 or number is None:
             return False
-        self._note_outputs(number, head)
+        self._note_outputs(number, stem, head)
         if new.conversation and head.status != KeptStatus.QUEUED:
             listed = _own_items(own, number, secret)
             self._extend(new.owner, new.conversation, listed, new.body)
         return True
 
-    def _note_outputs(self, number: int, head: KeptHead) -> None:
+    def _note_outputs(self, number: int, stem: str, head: KeptHead) -> None:
         """Note the items of an answer that its id does not tell, such as items of another one."""
-        stem = stem_of(head.id)
         strangers = [each.id for each in head.output if not stem or stem_of(each.id) != stem]
         if strangers:
             self._connection.executemany(
@@ -631,7 +633,7 @@ class ResponseStore:
                     "update objects set status = ?, body = ? where number = ?",
                     (head.status, body, number),
                 )
-                self._note_outputs(number, head)
+                self._note_outputs(number, stem_of(head.id), head)
             is_over = head is not None and KeptStatus(head.status).is_over
             if is_over and conversation:
                 listed = _own_items(own, number, secret)
@@ -1014,7 +1016,9 @@ class ResponseStore:
 
 
 def _metadata_text(metadata: object) -> str:
-    return json.dumps(metadata if isinstance(metadata, dict) else {}, ensure_ascii=False)
+    # Most have none.
+    has_any = metadata and isinstance(metadata, dict)
+    return json.dumps(metadata, ensure_ascii=False) if has_any else "{}"
 
 
 def _with_metadata(body: bytes, metadata: str) -> JsonObject:
