@@ -33,7 +33,7 @@ from calculators.llm.grammars.regular_expression import (
 from calculators.llm.grammars.rules import Rules, literal
 from calculators.llm.grammars.schema_document import NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import SchemaPart
-from calculators.llm.grammars.schema_scalars import Strings
+from calculators.llm.grammars.schema_scalars import Strings, hostname_rule
 
 _NO_MARK: Final[Ranges] = ((0, LAST),)
 
@@ -119,6 +119,9 @@ class RawStrings:
             node = strings.nodes[0][0]
             if isinstance(node, Repeat) and isinstance(node.item, CharClass):
                 return self._counted(strings.low, strings.high, node.item.ranges)
+        after = self._pad + self._stop
+        if strings.is_hostname and not (after[0].isalnum() or after[0] in "-."):
+            return self._framed(hostname_rule(self._rules, "", after[0]), after[1:] + self._rest)
         if strings.nodes or strings.refused:
             try:
                 return self.of_automaton(strings.language(leave_out))

@@ -272,6 +272,13 @@ class Strings:
         except (RegexError, TooComplex) as error:
             leave_out(place, f"regular expression: {error}")
 
+    @property
+    def is_hostname(self) -> bool:
+        """True if nothing is stated but the format of host names."""
+        has_counts = self.low > 0 or self.high is not None
+        is_only = len(self.nodes) == 1 and not self.refused and not has_counts
+        return is_only and self.formats == ["hostname"]
+
     def counted(self, node: Node) -> Node | None:
         """Return an expression with the bounds of its length; None where it cannot have them."""
         found = _with_length(node, self.low, self.high)
@@ -532,8 +539,8 @@ def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) 
             return rules.add_expression(json_text.STRING)
         return rules.add_expression(json_text.counted_string(strings.low, strings.high))
     if len(strings.nodes) == 1 and not strings.refused:
-        if strings.formats == ["hostname"] and not has_counts:
-            return _hostname_rule(rules)
+        if strings.is_hostname:
+            return hostname_rule(rules, '"', '"')
         node: Node | None = strings.nodes[0][0]
         if node is not None and has_counts:
             node = strings.counted(node)
@@ -550,11 +557,12 @@ def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) 
         raise NoValueError(parts[0].place if parts else "", "no string is valid") from None
 
 
-def _hostname_rule(rules: Rules) -> str:
-    """Add the rule of host names, whose labels share their rules; return its name."""
-    label, quote = rules.add_expression(parse_regex(LABEL)), literal('"')
-    step, end = rules.add(f"{literal('.')} {label}"), rules.add(quote)
-    return rules.add(f"{quote} {label} {rules.counted(step, 0, MORE_LABELS, end)}")
+def hostname_rule(rules: Rules, begin: str, end: str) -> str:
+    """Add the rule of host names between two texts; return its name. Labels share their rules."""
+    label = rules.add_expression(parse_regex(LABEL))
+    step = rules.add(f"{literal('.')} {label}")
+    names = f"{label} {rules.counted(step, 0, MORE_LABELS, rules.add(literal(end)))}"
+    return rules.add(f"{literal(begin)} {names}" if begin else names)
 
 
 def _is_plain(node: Node) -> bool:

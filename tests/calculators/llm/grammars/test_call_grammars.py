@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -58,6 +59,7 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
             "either": {"anyOf": [{"type": "string", "maxLength": 4},
                                  {"type": "integer", "minimum": 10}]},
             "flag": {"type": ["boolean", "null"]},
+            "host": {"type": "string", "format": "hostname"},
         },
     },
     "none": {"type": "object", "properties": {}},
@@ -78,6 +80,7 @@ WORDS: Final = (
     "</", "</tool_call>", "<tool_call>", "<think>", "\n\n", '", "', "')]", "null", "true", "{}",
     "]", "007", "```",
 )  # fmt: skip
+HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 NAMES: Final = (*FAMILIES, "onyx", "gptoss")
 
 
@@ -125,7 +128,10 @@ def check(name: str, text: str) -> None:
     assert not content.strip(), text
     for called, arguments, _ in calls:
         try:
-            jsonschema.validate(json.loads(arguments), SCHEMAS[called])
+            value = json.loads(arguments)
+            jsonschema.validate(value, SCHEMAS[called])
+            # The validator takes formats for notes.
+            assert HOST_NAME.fullmatch(value.get("host", "a")), text
         except (ValueError, jsonschema.ValidationError) as error:
             raise AssertionError(f"{text!r} is read as {calls}") from error
 
