@@ -139,8 +139,22 @@ class RawStrings:
         Raises:
             NoTextError, TooComplex: no string is without the mark, or it has too many states.
         """
-        made = self._rules.add_automaton(without(automaton, self._stop))
+        made = self._rules.add_automaton(self._without_mark(automaton))
         return self._framed(made, self._pad + self._stop + self._rest)
+
+    def _without_mark(self, automaton: Automaton) -> Automaton:
+        try:
+            exact = without(automaton, self._stop)
+        except TooComplex:
+            return without(automaton, self._stop[:2])
+        if len(exact.moves) <= 2 * len(automaton.moves):
+            return exact
+        # A state for each beginning of the mark, in each of which nearly any letter may follow,
+        # costs the library up to ten times as much. Few texts have its first two letters.
+        try:
+            return without(automaton, self._stop[:2])
+        except NoTextError:
+            return exact
 
     def _counted(self, low: int, high: int | None, letters: Ranges = _NO_MARK) -> str:
         # Letters are counted one by one, so none may begin the mark.
