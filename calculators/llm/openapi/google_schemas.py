@@ -158,14 +158,15 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
         ),
         schema.record(
             {
-                "functionCall": schema.record(
-                    {"id": schema.string(), "name": schema.string(), "args": schema.anything()},
-                    required=("id", "name", "args"),
-                ),
+                "functionCall": schema.ref("AnswerFunctionCall"),
                 "thoughtSignature": schema.string(),
             },
             required=("functionCall",),
         ),
+    ),
+    "AnswerFunctionCall": schema.record(
+        {"id": schema.string(), "name": schema.string(), "args": schema.anything()},
+        required=("id", "name", "args"),
     ),
     "UsageMetadata": schema.record(
         {

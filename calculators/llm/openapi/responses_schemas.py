@@ -36,6 +36,8 @@ _CONTENT: Final = one_of(string(), array(ref("InputPart")))
 _HAS_CALL_ID: Final[list[Schema]] = [
     {"required": [name], "properties": {name: string()}} for name in ("call_id", "id")
 ]
+#: Not written as an object: some generators of clients take no unnamed objects in alternatives.
+_NO_VALUE_BUT_OBJECTS: Final = {"not": one_of({"type": ["string", "number", "boolean"]}, array({}))}
 _CALL_ID: Final[Members] = {"call_id": {"description": "Or `id`."}}
 #: A function in a namespace.
 _MEMBER_TOOL: Final = record(
@@ -61,7 +63,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
             },
             required=("type",),
             anyOf=[
-                record({"image_url": one_of(string(), anything())}, required=("image_url",)),
+                record({"image_url": {"not": const(None)}}, required=("image_url",)),
                 HAS_FILE[1],
             ],
         ),
@@ -165,7 +167,7 @@ RESPONSES_INPUT_SCHEMAS: Final[dict[str, Schema]] = {
                 *(
                     {
                         **each,
-                        "properties": {**each["properties"], "arguments": nullable(anything())},
+                        "properties": {**each["properties"], "arguments": _NO_VALUE_BUT_OBJECTS},
                     }
                     for each in _HAS_CALL_ID
                 ),

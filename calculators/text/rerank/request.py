@@ -348,11 +348,10 @@ RERANK_MEMBERS: Final[Members] = table(
 
 
 #: Bodies that have documents, under one of the names.
+_GIVEN: Final = {"not": schema.const(None)}
 RERANK_NAMED: Final = schema.one_of(
-    schema.record(
-        {"documents": DOCUMENTS_SCHEMA, "texts": schema.const(None)}, required=("documents",)
-    ),
-    schema.record({"texts": TEXTS_SCHEMA, "documents": schema.const(None)}, required=("texts",)),
+    schema.record({"documents": _GIVEN, "texts": schema.const(None)}, required=("documents",)),
+    schema.record({"texts": _GIVEN, "documents": schema.const(None)}, required=("texts",)),
 )
 
 
