@@ -399,7 +399,7 @@ _UNBOUNDED: Final = 10_000_000
 def _response(words: int) -> KeptObject:
     """Return a response of so many words to a question of 300 bytes."""
     text = {"type": "output_text", "text": "word " * words, "annotations": [], "logprobs": []}
-    response_id = f"resp_{os.urandom(16).hex()}"
+    response_id = f"resp_{int(time.time()):08x}{os.urandom(16).hex()}"
     message = {
         "id": ItemIds(response_id).new("msg"),
         "type": "message",

@@ -236,14 +236,16 @@ class _Shares:
         if share[0] <= 0:
             del self._of[owner]
 
-    def count(self, connection: sqlite3.Connection) -> None:
-        """Count what has come since."""
-        for number, owner, size in connection.execute(
-            "select number, owner, size from objects where number > ? order by number",
-            (self._last,),
-        ):
-            self._add(owner, 1, size)
-            self._last = number
+    def add(self, connection: sqlite3.Connection, number: int, owner: str, size: int) -> None:
+        """Count an object that was added, after those that others have added before it."""
+        if number != self._last + 1:
+            for _, other, its_size in connection.execute(
+                "select number, owner, size from objects where number > ? and number < ?",
+                (self._last, number),
+            ):
+                self._add(other, 1, its_size)
+        self._add(owner, 1, size)
+        self._last = number
 
     def grow(self, number: int, owner: str, size: int) -> None:
         """Count what was added to an object."""
@@ -369,7 +371,7 @@ class ResponseStore:
         head = read_head(new.body)
         own = request.messages if new.kind is KeptKind.CHAT else request.input
         stem = stem_of(head.id)
-        # The other half of a random id: new bits cost as much as a statement.
+        # The other part of a random id: new bits cost as much as a statement.
         digits = items.SECRET_DIGITS
         secret = head.id[-digits:] if stem else os.urandom(digits // 2).hex()
         size = _OBJECT_BYTES + len(own) + len(new.body)
@@ -389,6 +391,8 @@ class ResponseStore:
         number = cursor.lastrowid
         if cursor.rowcount != 1 or number is None:
             return False
+        if self._shares is not None:
+            self._shares.add(self._connection, number, new.owner, size)
         self._note_outputs(number, stem, head)
         if new.conversation and head.status != KeptStatus.QUEUED:
             listed = _own_items(own, number, secret)
@@ -440,7 +444,6 @@ class ResponseStore:
         """Return what the clients have now; ``again``: without what others have removed."""
         if self._shares is None or (again and self._shares.is_old(self._connection)):
             self._shares = _Shares(self._connection)
-        self._shares.count(self._connection)
         return self._shares
 
     def _make_room(self, now: int) -> None:
@@ -841,7 +844,7 @@ class ResponseStore:
         encoded = _encode(body)
         size = _OBJECT_BYTES + len(encoded)
         with self._transaction():
-            self._connection.execute(
+            number = self._connection.execute(
                 "insert into objects (id, kind, owner, secret, model, status, created_at, used_at,"
                 " previous, conversation, metadata, size, input, body)"
                 " values (?, ?, ?, '', '', '', ?, ?, '', '', ?, ?, 'null', ?)",
@@ -849,7 +852,9 @@ class ResponseStore:
                     *(conversation_id, KeptKind.CONVERSATION, owner, now, now),
                     *(_metadata_text(metadata), size, encoded),
                 ),
-            )
+            ).lastrowid
+            if self._shares is not None and number is not None:
+                self._shares.add(self._connection, number, owner, size)
             if items:
                 self._add_items(conversation_id, owner, items)
             self._make_room(now)

@@ -167,7 +167,7 @@ class WebDocuments:
         raise ValueError("this server keeps no files; it does with --batch_dir, on one machine")
 
 
-_STEM: Final = re.compile(r"[a-z]+_([0-9a-f]{16})[0-9a-f]{16}")
+_STEM: Final = re.compile(r"[a-z]+_([0-9a-f]{24})[0-9a-f]{16}")
 
 
 def stem_of(object_id: str) -> str:

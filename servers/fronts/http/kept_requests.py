@@ -319,7 +319,7 @@ class KeptRequests:
             self._desk,
             changed,
             kept if is_stored else None,
-            continued=Continued(f"resp_{os.urandom(16).hex()}", earlier, source, echo),
+            continued=Continued(_new_id(), earlier, source, echo),
             raw=encoded,
             is_background=is_background,
         )
@@ -574,6 +574,11 @@ class KeptRequests:
         if exchange.request.method == "POST":
             await self._set_metadata(exchange, item, owner, KeptKind.CHAT)
         return await self._object(exchange, lambda store: store.chat(item, owner))
+
+
+def _new_id() -> str:
+    """Return an id of 128 random bits; the time before them keeps new ids together in the store."""
+    return f"resp_{unix_seconds():08x}{os.urandom(16).hex()}"
 
 
 def _id_in(value: object, param: str) -> str:

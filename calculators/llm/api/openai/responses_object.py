@@ -115,7 +115,7 @@ class ItemIds:
     __slots__ = ("_number", "_stem")
 
     def __init__(self, response_id: str) -> None:
-        self._stem = stem_of(response_id) or uuid.uuid4().hex[:16]
+        self._stem = stem_of(response_id) or uuid.uuid4().hex[:24]
         self._number = 0
 
     def new(self, prefix: str) -> str:
