@@ -631,7 +631,10 @@ def _operation(endpoint: LlmEndpoint, model: str) -> Operation:
             content[EVENTS] = events("An event; an error ends the stream.", event)
         elif endpoint.error_form in _ERRORS:
             event = one_of(ref(endpoint.event), ref(_ERRORS[endpoint.error_form]))
-            content[EVENTS] = events("An event; the last one has counts, or is an error.", event)
+            said = "An event; the last one has counts, or is an error."
+            # SGLang's streams have one more.
+            last = "[DONE]" if endpoint.event == "TgiOrSglangEvent" else ""
+            content[EVENTS] = events(said, event, last=last)
         elif endpoint.error_form is ErrorForm.OLLAMA:
             line = one_of(ref(endpoint.event), ref("OllamaError"))
             said = "A line; the last one has `done: true`, or is an error."

@@ -91,14 +91,18 @@ INFILL: Final = LlmEndpoint(
 @cache
 def _generate() -> Generating[Any]:
     """Return the code of ``/generate``, which SGLang's clients post bodies of their own to."""
-    from calculators.kit.requests.members import table
+    from calculators.kit.requests import fields, members
     from calculators.kit.requests.schema import const, record
     from calculators.llm.api.sglang import generate_request
 
     tgi = _tgi(is_list=False)
+    of_sglangs_only = generate_request.GENERATE_MEMBERS.keys() - tgi.members.keys()
 
     def parse(body: object, limits: RequestLimits, defaults: ModelDefaults) -> CompletionRequest:
         is_sglangs = generate_request.is_sglangs(body)
+        for name, value in body.items() if isinstance(body, dict) and not is_sglangs else ():
+            if value is not None and name in of_sglangs_only:
+                raise fields.combined(name, "inputs")
         read = generate_request.parse_generate_request if is_sglangs else tgi.parse
         return read(body, limits, defaults)
 
@@ -118,7 +122,7 @@ def _generate() -> Generating[Any]:
         for name, member in generate_request.GENERATE_MEMBERS.items()
     )
     return Generating(
-        members=table(sglangs, texts),
+        members=members.table(sglangs, texts),
         any_of=("inputs", "text", "input_ids"),
         parse=parse,
         api=tgi.api,
@@ -182,7 +186,7 @@ TGI_COMPATIBLE: Final = LlmEndpoint(
     handling=partial(_tgi, is_list=True),
     id="tgiCompatible",
     summary="Go on with a text; a whole answer is a list",
-    response="TgiAnswer",
+    response="TgiAnswers",
     **_TGI,
 )
 

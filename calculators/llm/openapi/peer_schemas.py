@@ -77,6 +77,7 @@ TGI_SCHEMAS: Final[dict[str, schema.Schema]] = {
         {"generated_text": schema.string(), "details": schema.ref("TgiDetails")},
         required=("generated_text",),
     ),
+    "TgiAnswers": schema.array(schema.ref("TgiAnswer")),
     "TgiEvent": schema.record(
         {
             "index": schema.integer(minimum=1),

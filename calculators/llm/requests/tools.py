@@ -103,6 +103,7 @@ def _mcp(tool: dict[str, Any], path: str) -> ToolServer:
             f"{path}.require_approval",
             'calls are not shown for approval; the operator allows tools, so send "never"',
         )
+    fields.string(tool, "server_description", f"{path}.server_description")
     allowed = tool.get("allowed_tools")
     place = f"{path}.allowed_tools"
     if isinstance(allowed, dict):
@@ -145,6 +146,20 @@ def read_mcp_servers(body: Mapping[str, Any]) -> tuple[ToolServer, ...]:
                 )
             found[name] = _with_toolset(found[name], tool, f"tools[{i}]")
     return tuple(found.values())
+
+
+def check_toolsets(body: Mapping[str, Any]) -> None:
+    """Check the tools of the type "mcp_toolset" where no server is asked.
+
+    Raises:
+        RequestError: one is wrong.
+    """
+    for i, tool in enumerate(body.get("tools", ())):
+        if is_toolset(tool):
+            path = f"tools[{i}]"
+            if fields.string(tool, "mcp_server_name", f"{path}.mcp_server_name") is None:
+                raise fields.missing(f"{path}.mcp_server_name", "the label of a server")
+            _with_toolset(ToolServer("", "", "", None), tool, path)
 
 
 def _server(server: object, path: str) -> ToolServer:

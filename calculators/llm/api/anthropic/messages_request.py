@@ -64,7 +64,7 @@ from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.sampling import N, max_tokens_member, stop_member
 from calculators.llm.requests.structured_output import only_one, read_text_format
 from calculators.llm.requests.template_arguments import TEMPLATE_MEMBERS, read_template_arguments
-from calculators.llm.requests.tools import MAX_SERVERS, is_toolset, read_mcp_servers
+from calculators.llm.requests.tools import MAX_SERVERS, check_toolsets, read_mcp_servers
 
 
 def read_messages(
@@ -535,9 +535,7 @@ def parse_count_tokens_request(value: object, limits: RequestLimits) -> CountTok
     body = read_body(value, COUNT_TOKENS_MEMBERS)
     media = MediaCheck(limits)
     messages = read_messages(body, limits, media, Passages())
-    for i, tool in enumerate(body.get("tools", ())):
-        if is_toolset(tool):
-            required_string(tool, "mcp_server_name", f"tools[{i}]")
+    check_toolsets(body)
     return CountTokensRequest(
         model=read_model(body),
         # Servers are not asked for their tools here.

@@ -45,6 +45,13 @@ _VIDEO: Final = ("startOffset", "endOffset", "fps")
 DURATION: Final = r"^[0-9]{1,9}(\.[0-9]{1,9})?s$"
 _CALL: Final = ("id", "name", "args", "partialArgs", "willContinue")
 _RESPONSE: Final = ("id", "name", "response", "parts", "willContinue", "scheduling")
+#: The members of data, also where it is left out, and those that it needs.
+_NEEDED: Final = {
+    "inlineData": (_BLOB, ("mimeType", "data")),
+    "fileData": (_FILE, ("fileUri",)),
+    "functionCall": (_CALL, ("name",)),
+    "functionResponse": (_RESPONSE, ("name",)),
+}
 _USER_ROLES: Final = ("user", "function", "tool")
 
 
@@ -232,6 +239,11 @@ class _Conversation:
         kind = next((name for name in part if name in PART_DATA), None)
         if kind is None and part.keys() & {"thoughtSignature", "thought"}:
             return False  # a signature may stand alone
+        if kind in _NEEDED:
+            members, needed = _NEEDED[kind]
+            data = read_object(part[kind], f"{path}.{kind}", members)
+            for name in needed:
+                required_string(data, name, f"{path}.{kind}")
         what = "a part without data" if kind is None else f"{kind} is not read here"
         leave_out(fields.invalid(path, what))
         self.left_out.append(path)

@@ -482,10 +482,15 @@ def test_errors_of_counting_name_the_place() -> None:
     with pytest.raises(RequestError) as raised:
         parse_count_tokens_request({"model": "m", "messages": [{"role": "user"}]}, SEES)
     assert raised.value.param == "messages[0].content"
-    tools = [{"type": "mcp_toolset"}]
-    with pytest.raises(RequestError) as raised:
-        parse_count_tokens_request({"model": "m", "messages": [USER], "tools": tools}, SEES)
-    assert raised.value.param == "tools[0].mcp_server_name"
+    toolset: dict[str, Any] = {"type": "mcp_toolset"}
+    for more, param in (
+        ({}, "mcp_server_name"),
+        ({"mcp_server_name": "s", "configs": []}, "configs"),
+    ):
+        body = {"model": "m", "messages": [USER], "tools": [{**toolset, **more}]}
+        with pytest.raises(RequestError) as raised:
+            parse_count_tokens_request(body, SEES)
+        assert raised.value.param == f"tools[0].{param}"
 
 
 PREFILLED = [USER, {"role": "assistant", "content": "The answer is ("}]

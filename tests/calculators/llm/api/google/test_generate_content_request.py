@@ -305,6 +305,7 @@ def test_safety_and_labels_change_nothing() -> None:
 
 
 PART = "contents[0].parts[0]"
+SYSTEM = "systemInstruction.parts[0]"
 FUNCTIONS = "functionDeclarations[0].name"
 
 
@@ -332,6 +333,7 @@ def blob(kind: str, data: str = "") -> dict[str, Any]:
         (shown(functionResponse={}), f"{PART}.functionResponse.name"),
         (shown(text="", functionResponse={}), f"{PART}.functionResponse.name"),
         (shown(text="hi", functionCall={"name": "f"}), f"{PART}.text"),
+        ({"systemInstruction": {"parts": [{"functionCall": {}}]}}, f"{SYSTEM}.functionCall.name"),
         (shown(functionResponse={"name": "f", "nam": 1}), f"{PART}.functionResponse.nam"),
         (blob("video/mp4"), f"{PART}.inlineData"),
         (blob("text/plain", "*"), f"{PART}.inlineData.data"),
