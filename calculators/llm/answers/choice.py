@@ -559,7 +559,7 @@ class ReasoningCount(Struct, eq=False):
     not depend on how many tokens are added at a time.
 
     Attributes:
-        turning: ids of tokens that may begin a tag; None: any.
+        turning: ids of tokens that may begin a tag, or may stand before one; None: any.
         hidden: ids of tokens without text.
         count: of the tokens that made reasoning.
         waiting: the number of tokens without an event yet.
@@ -616,12 +616,13 @@ class ReasoningCount(Struct, eq=False):
 
 
 def turning_tokens(tags: Collection[str], pieces: Sequence[bytes]) -> frozenset[int]:
-    """Return the ids of the tokens whose text has the first letter of one of the tags.
+    """Return the ids of the tokens whose text has the first letter of one of the tags, or is blank.
 
     These include tokens in which no tag begins: parsers of calls, whose tags mostly begin with the
-    same letter, hold text back too.
+    same letter, hold text back too, and white space before a tag.
     """
-    turning: set[int] = set()
+    blank = (token_id for token_id, piece in enumerate(pieces) if piece.isspace())
+    turning = set(blank) if any(tags) else set()
     for letter in {tag[:1].encode() for tag in tags if tag}:
         turning.update(token_id for token_id, piece in enumerate(pieces) if letter in piece)
     return frozenset(turning)

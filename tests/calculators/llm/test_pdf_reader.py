@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 pytest.importorskip("pypdf")
 
+from calculators.kit import installed_points
 from calculators.kit.requests.http_payload import RequestError
 from calculators.llm import pdf_files, pdf_messages
 from calculators.llm.pdf_files import PdfFile, read_pdfs
@@ -88,7 +88,7 @@ def test_what_is_no_base64_is_refused() -> None:
 
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_points, "find_spec", lambda name: None)
     with pytest.raises(
         RequestError, match=r'extra "documents" \(pip install "graphrt\[documents\]"\)'
     ):
@@ -146,7 +146,7 @@ def test_a_page_that_is_no_text_is_refused() -> None:
 
 def test_pages_need_no_library_and_share_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     file = PdfFile(written(PAGE.encode()), "messages[0]", is_html=True)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_points, "find_spec", lambda name: None)
     (text,) = asyncio.run(read_pdfs([file]))
     assert text.startswith("Geese & ducks")
     assert children() == set()

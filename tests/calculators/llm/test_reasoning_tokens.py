@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calculators.language.events import OutputEvent, merged
@@ -178,6 +178,7 @@ def test_there_is_no_count_without_a_reasoning_parser(ask: Asking) -> None:
 
 
 @given(st.lists(st.integers(0, len(PIECES) - 1), max_size=40), st.integers(2, 40), st.booleans())
+@example(ids("Well", "\n", "<think>"), 2, False)
 def test_the_count_does_not_depend_on_how_tokens_are_grouped(
     tokens: list[int], at_once: int, scored: bool
 ) -> None:

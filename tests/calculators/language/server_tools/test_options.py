@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
+from calculators.kit import installed_points
 from calculators.language.server_tools.resources import ToolsResourceInitializer
 from calculators.language.server_tools.tools_options import tool_paths
 from graph_runtime import (
@@ -71,13 +71,13 @@ def test_a_wrong_option_is_named(tmp_path: Path, options: str, reason: str) -> N
 def test_servers_without_the_extra_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_points, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r'need an extra: pip install "graphrt\[mcp\]"'):
         check(SERVER % "", tmp_path)
 
 
 def test_functions_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed_points, "find_spec", lambda name: None)
     check('python: "my_tools"', tmp_path)
 
 
