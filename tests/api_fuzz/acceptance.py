@@ -81,6 +81,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"cannot be paired with the \d+ of",
             r"document (text|member) field|none of the members that rank_fields names",
             r"is already that of|have the same name|another request has it",
+            r"either previous_response_id or conversation|leaves no token to sample",
             r"already exists in request options",
             r"leaves no step to make|needs a guidance_scale above 1",
             r"Unknown member .*Did you mean",

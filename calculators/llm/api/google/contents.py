@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from calculators.images.media.image import VideoSampling
@@ -240,14 +240,23 @@ class _Conversation:
         if kind is None and part.keys() & {"thoughtSignature", "thought"}:
             return False  # a signature may stand alone
         if kind in _NEEDED:
-            members, needed = _NEEDED[kind]
-            data = read_object(part[kind], f"{path}.{kind}", members)
-            for name in needed:
-                required_string(data, name, f"{path}.{kind}")
+            _check_data(part[kind], f"{path}.{kind}", *_NEEDED[kind])
         what = "a part without data" if kind is None else f"{kind} is not read here"
         leave_out(fields.invalid(path, what))
         self.left_out.append(path)
         return False
+
+
+def _check_data(value: object, path: str, members: Sequence[str], needed: Sequence[str]) -> None:
+    """Check the data of a part that is left out."""
+    data = read_object(value, path, members)
+    for name in needed:
+        required_string(data, name, path)
+    for name in ("args", "response"):
+        fields.json_object(data, name, f"{path}.{name}")
+    for part, place in _parts({"parts": data.get("parts")}, path):
+        for kind in part.keys() & _NEEDED.keys():
+            _check_data(part[kind], f"{place}.{kind}", *_NEEDED[kind])
 
 
 def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:

@@ -309,6 +309,7 @@ SYSTEM = "systemInstruction.parts[0]"
 FUNCTIONS = "functionDeclarations[0].name"
 
 
+NESTED = {"name": "f", "parts": {"fileData": {"mimeType": "text/plain"}}}
 TWO_SCHEMAS = {"name": "f", "parameters": [], "parametersJsonSchema": {}}
 TWO_SCHEMAS_PATH = "tools[0].functionDeclarations[0].parameters"
 
@@ -334,6 +335,14 @@ def blob(kind: str, data: str = "") -> dict[str, Any]:
         (shown(text="", functionResponse={}), f"{PART}.functionResponse.name"),
         (shown(text="hi", functionCall={"name": "f"}), f"{PART}.text"),
         ({"systemInstruction": {"parts": [{"functionCall": {}}]}}, f"{SYSTEM}.functionCall.name"),
+        (
+            {"systemInstruction": {"parts": [{"functionCall": {"name": "f", "args": []}}]}},
+            f"{SYSTEM}.functionCall.args",
+        ),
+        (
+            {"systemInstruction": {"parts": [{"functionResponse": NESTED}]}},
+            f"{SYSTEM}.functionResponse.parts[0].fileData.fileUri",
+        ),
         (shown(functionResponse={"name": "f", "nam": 1}), f"{PART}.functionResponse.nam"),
         (blob("video/mp4"), f"{PART}.inlineData"),
         (blob("text/plain", "*"), f"{PART}.inlineData.data"),
