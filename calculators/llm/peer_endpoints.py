@@ -100,9 +100,10 @@ def _generate() -> Generating[Any]:
 
     def parse(body: object, limits: RequestLimits, defaults: ModelDefaults) -> CompletionRequest:
         is_sglangs = generate_request.is_sglangs(body)
-        for name, value in body.items() if isinstance(body, dict) and not is_sglangs else ():
-            if value is not None and name in of_sglangs_only:
-                raise fields.combined(name, "inputs")
+        if isinstance(body, dict) and not is_sglangs:
+            for name in body.keys() & of_sglangs_only:
+                if body[name] is not None:
+                    raise fields.combined(name, "inputs")
         read = generate_request.parse_generate_request if is_sglangs else tgi.parse
         return read(body, limits, defaults)
 

@@ -9,7 +9,7 @@ refused here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from calculators.kit.requests import fields
@@ -136,15 +136,10 @@ def read_mcp_servers(body: Mapping[str, Any]) -> tuple[ToolServer, ...]:
     listed = fields.array(body, "mcp_servers") or []
     servers = [_server(server, f"mcp_servers[{i}]") for i, server in enumerate(listed)]
     found = {server.label: server for server in _checked(servers, "mcp_servers")}
-    tools = body.get("tools")
-    for i, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if is_toolset(tool):
-            name = fields.string(tool, "mcp_server_name", f"tools[{i}].mcp_server_name")
-            if name is None or name not in found:
-                raise fields.invalid(
-                    f"tools[{i}].mcp_server_name", "it names none of the mcp_servers"
-                )
-            found[name] = _with_toolset(found[name], tool, f"tools[{i}]")
+    for tool, path, name in _toolsets(body):
+        if name is None or name not in found:
+            raise fields.invalid(f"{path}.mcp_server_name", "it names none of the mcp_servers")
+        found[name] = _with_toolset(found[name], tool, path)
     return tuple(found.values())
 
 
@@ -154,12 +149,19 @@ def check_toolsets(body: Mapping[str, Any]) -> None:
     Raises:
         RequestError: one is wrong.
     """
-    for i, tool in enumerate(body.get("tools", ())):
+    for tool, path, name in _toolsets(body):
+        if name is None:
+            raise fields.missing(f"{path}.mcp_server_name", "the label of a server")
+        _with_toolset(ToolServer("", "", "", None), tool, path)
+
+
+def _toolsets(body: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str | None]]:
+    """Yield the tools of the type "mcp_toolset", their paths, and the servers that they name."""
+    tools = body.get("tools")
+    for i, tool in enumerate(tools if isinstance(tools, list) else ()):
         if is_toolset(tool):
             path = f"tools[{i}]"
-            if fields.string(tool, "mcp_server_name", f"{path}.mcp_server_name") is None:
-                raise fields.missing(f"{path}.mcp_server_name", "the label of a server")
-            _with_toolset(ToolServer("", "", "", None), tool, path)
+            yield tool, path, fields.string(tool, "mcp_server_name", f"{path}.mcp_server_name")
 
 
 def _server(server: object, path: str) -> ToolServer:

@@ -292,9 +292,10 @@ class BatchRequests:
     async def _list_batches(
         self, desk: BatchDesk, exchange: Exchange, owner: str
     ) -> web.StreamResponse:
-        page = ListPage.of(query_of(exchange.request))
+        query = query_of(exchange.request)
+        limit = ListPage.limit_of(query)
         batches, has_more = await desk.ask(
-            desk.store.batches, owner, after=page.after, limit=page.limit
+            desk.store.batches, owner, after=query.get("after", ""), limit=limit
         )
         return _list(exchange, [each.to_object() for each in batches], has_more=has_more)
 

@@ -333,13 +333,23 @@ class ListPage(NamedTuple):
         Raises:
             HttpError: 400.
         """
-        limit, order = query.get("limit", str(usual)), query.get("order", order)
+        limit, order = cls.limit_of(query, usual, most), query.get("order", order)
+        if order not in ("asc", "desc"):
+            raise HttpError(400, "order must be asc or desc", param="order")
+        return cls(query.get("after", ""), limit, order == "asc")
+
+    @staticmethod
+    def limit_of(query: Mapping[str, str], usual: int = 20, most: int = MOST_LISTED) -> int:
+        """Read how many objects a page may have, for lists of one order.
+
+        Raises:
+            HttpError: 400.
+        """
+        limit = query.get("limit", str(usual))
         is_number = limit.isascii() and limit.isdigit() and len(limit) <= len(str(most))
         if not (is_number and 1 <= int(limit) <= most):
             raise HttpError(400, f"limit must be a number from 1 to {most}", param="limit")
-        if order not in ("asc", "desc"):
-            raise HttpError(400, "order must be asc or desc", param="order")
-        return cls(query.get("after", ""), int(limit), order == "asc")
+        return int(limit)
 
     def cut(self, items: list[_Object]) -> tuple[list[_Object], bool]:
         """Return the items of the page, and True if there are more.

@@ -137,7 +137,7 @@ class MessageBatches:
             self._desk.store.batches,
             owner,
             after=before or query.get("after_id", ""),
-            limit=ListPage.of(query, most=_MOST_LISTED).limit,
+            limit=ListPage.limit_of(query, most=_MOST_LISTED),
             endpoints=_ENDPOINTS,
             ascending=bool(before),
         )

@@ -98,7 +98,7 @@ def test_items_of_answers_are_named_by_their_ids(store: ResponseStore) -> None:
         {"id": ids.new(kind), "type": "message", "content": text}
         for kind, text in (("rs", "Hm."), ("msg", "Hi."))
     ]
-    # Of another kind of store, or of an earlier answer.
+    # An item that another answer has made keeps its id.
     items += [{"id": f"msg_{'f' * 32}", "type": "message", "content": "Before."}]
     answer = json.dumps({"id": name, "status": "completed", "output": items}).encode()
     new = KeptObject(kind=KeptKind.RESPONSE, owner="", request=b'{"input":"x"}', body=answer)

@@ -411,8 +411,10 @@ def _function(value: object, path: str) -> tuple[dict[str, Any], str]:
     schema = function.get(member)
     if schema is not None:
         schema = json_schema(schema, f"{path}.{member}")
-    if given := fields.json_object(function, name := "parametersJsonSchema", f"{path}.{name}"):
-        schema, member = given, name
+    json_schemas = "parametersJsonSchema"
+    given = fields.json_object(function, json_schemas, f"{path}.{json_schemas}")
+    if given is not None:
+        schema, member = given, json_schemas
     made["parameters"] = schema or {"type": "object", "properties": {}}
     return made, member
 

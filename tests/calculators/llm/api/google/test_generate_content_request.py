@@ -208,6 +208,14 @@ def test_schemas_of_functions_are_json_schemas() -> None:
     )
 
 
+def test_a_json_schema_of_a_function_wins_also_if_it_is_empty() -> None:
+    other = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+    function = {"name": "f", "parameters": other, "parametersJsonSchema": {}}
+    request = parsed(tools=[{"functionDeclarations": [function]}])
+    made = request.tools.items[0]["function"]["parameters"]
+    assert made == {"type": "object", "properties": {}}
+
+
 def test_tools_that_run_at_google_are_left_out(warned: RequestRecord) -> None:
     assert parsed(tools=[{"googleSearch": {}}, {"codeExecution": {}}]).tools.items == []
     assert len(warned.warnings) == 2
