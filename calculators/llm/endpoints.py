@@ -7,7 +7,7 @@ declaration import what they need when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -496,14 +496,25 @@ def _ollama_schemas() -> Mapping[str, Schema]:
 _NOTHING: Final = {"messages": [], "prompt": "", "images": [], "suffix": "", "context": []}
 
 
-def _loaded(members: Mapping[str, Any], *, path: str) -> str | None:
-    """Return the answer to a request that says nothing; None: it says something."""
+def _loaded(
+    members: Mapping[str, Any], *, handling: Callable[[], Generating[Any]], says: Mapping[str, Any]
+) -> str | None:
+    """Return the answer to a request that says nothing; None: it says something.
+
+    ``says``: a member with which it would. So the others are checked as those of any request.
+
+    Raises:
+        RequestError: a member is wrong.
+    """
     if any(members.get(name) not in (None, nothing) for name, nothing in _NOTHING.items()):
         return None
-    from calculators.language.generation_request import Api
     from calculators.llm.api.ollama.ollama_writer import loaded_answer
+    from calculators.llm.requests.model_defaults import ModelDefaults
+    from calculators.llm.requests.request_limits import LIMITS
 
-    return loaded_answer(Api(path[1:]), members)
+    generating = handling()
+    generating.parse({**members, **says}, LIMITS, ModelDefaults())
+    return loaded_answer(generating.api, members)
 
 
 _OLLAMA: Final[Mapping[str, Any]] = {
@@ -519,7 +530,9 @@ _OLLAMA: Final[Mapping[str, Any]] = {
 OLLAMA_CHAT: Final = LlmEndpoint(
     path="/api/chat",
     events_of=partial(events_of, path="/api/chat"),
-    only_loads=partial(_loaded, path="/api/chat"),
+    only_loads=partial(
+        _loaded, handling=_ollama_chat, says={"messages": [{"role": "user", "content": "."}]}
+    ),
     operation="chat",
     handling=_ollama_chat,
     id="ollamaChat",
@@ -533,7 +546,7 @@ OLLAMA_CHAT: Final = LlmEndpoint(
 OLLAMA_GENERATE: Final = LlmEndpoint(
     path="/api/generate",
     events_of=partial(events_of, path="/api/generate"),
-    only_loads=partial(_loaded, path="/api/generate"),
+    only_loads=partial(_loaded, handling=_ollama_generate, says={"prompt": "."}),
     operation="text_completion",
     handling=_ollama_generate,
     id="ollamaGenerate",

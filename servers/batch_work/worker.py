@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
@@ -56,9 +56,14 @@ _FULL_SECONDS: Final = 1.0
 
 
 class BatchProgress:
-    """The lines of one batch that are being answered, and the first that has no answer."""
+    """The lines of one batch that are being answered, and the first that has no answer.
+
+    Attributes:
+        has_lost_answers: the store has refused some, so lines that have ended are unanswered.
+    """
 
     def __init__(self, batch: int, line: int, offset: int) -> None:
+        self.has_lost_answers = False
         self._batch = batch
         self._line = line
         self._offset = offset
@@ -122,15 +127,23 @@ class BatchAnswerWriter:
             ]
             for answer, progress, _ in some:
                 progress.end(answer.line)
-            marks = {id(progress): progress.mark for _, progress, _ in some}
+            marks = {
+                id(progress): progress.mark
+                for _, progress, _ in some
+                if not progress.has_lost_answers
+            }
             answers = [answer for answer, _, _ in some]
             failures: dict[int, StoreError] = {}
             try:
                 await when_there_is_room(self._store.add_answers, answers, list(marks.values()))
             except StoreError:
                 failures = await self._commit_by_batch(answers, marks.values())
-            for answer, _, committed in some:
+            for answer, progress, committed in some:
                 failure = failures.get(answer.batch)
+                if failure is not None:
+                    # Answers that came meanwhile are kept, but the mark stays before the lost ones:
+                    # the next run of the batch begins there.
+                    progress.has_lost_answers = True
                 if committed.done():
                     continue
                 if failure is None:
@@ -142,16 +155,17 @@ class BatchAnswerWriter:
                 self._is_empty.set()
 
     async def _commit_by_batch(
-        self, answers: list[BatchAnswer], marks: Iterable[Watermark]
+        self, answers: list[BatchAnswer], marks: Collection[Watermark]
     ) -> dict[int, StoreError]:
         """Commit the answers of each batch by themselves, and return the errors by batch."""
         failures: dict[int, StoreError] = {}
-        for mark in marks:
-            own = [answer for answer in answers if answer.batch == mark.batch]
+        for batch in {answer.batch for answer in answers}:
+            own = [answer for answer in answers if answer.batch == batch]
+            its_marks = [mark for mark in marks if mark.batch == batch]
             try:
-                await when_there_is_room(self._store.add_answers, own, [mark])
+                await when_there_is_room(self._store.add_answers, own, its_marks)
             except StoreError as error:
-                failures[mark.batch] = error
+                failures[batch] = error
         return failures
 
 

@@ -149,7 +149,11 @@ def _is_documented(case: Any) -> bool:
         return True
     described = _described(json.dumps(case.operation.schema.raw_schema))
     path = _OF_MODEL.get(case.operation.path, case.operation.path)
-    return not described.request_errors(path, case.body, case.media_type)
+    body = case.body
+    if case.media_type == "multipart/form-data" and isinstance(body, dict):
+        # An empty text of a form is as good as absent, as the document has it in words.
+        body = {name: value for name, value in body.items() if value != ""}
+    return not described.request_errors(path, body, case.media_type)
 
 
 @cache

@@ -167,6 +167,7 @@ def _operation(
 def _form(members: Members, files: Mapping[str, Schema]) -> Schema:
     """Describe a form. Names of lists are patterns: generators confuse them with the plain ones."""
     body = with_timeout(members)
+    body["description"] = "An empty text is as good as absent."
     body["properties"] |= {name: form for name, form in files.items() if name.isidentifier()}
     body["patternProperties"] = {
         "^" + name.replace("[]", r"\[\]") + "$": form

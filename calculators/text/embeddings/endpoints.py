@@ -27,10 +27,23 @@ BATCH_EMBED_CONTENTS: Final = TaskEndpoint(
 )
 
 
-def _nothing_embedded(members: Mapping[str, Any]) -> str | None:
-    """Return the answer to a request of Ollama's API without texts; None: it has some."""
+def _nothing_embedded(members: Mapping[str, Any], *, member: str) -> str | None:
+    """Return the answer to a request of Ollama's API without texts in ``member``.
+
+    None: it has some. All other members are checked as those of any request.
+
+    Raises:
+        RequestError: a member is wrong.
+    """
     if members.get("input") not in (None, "", []) or members.get("prompt") not in (None, ""):
         return None
+    from calculators.text.embeddings.request import (
+        parse_ollama_embed_request,
+        parse_ollama_embeddings_request,
+    )
+
+    parse = parse_ollama_embed_request if member == "input" else parse_ollama_embeddings_request
+    parse({**members, member: "."})
     return '{"embeddings": [], "embedding": []}'
 
 
@@ -39,11 +52,12 @@ _ollama: Final = partial(
     prefixes=("",),
     error_form=ErrorForm.OLLAMA,
     operation="embeddings",
-    only_loads=_nothing_embedded,
 )
 #: Ollama's forms, the second of which is the older one.
-OLLAMA_EMBED: Final = _ollama("/api/embed")
-OLLAMA_EMBEDDINGS: Final = _ollama("/api/embeddings")
+OLLAMA_EMBED: Final = _ollama("/api/embed", only_loads=partial(_nothing_embedded, member="input"))
+OLLAMA_EMBEDDINGS: Final = _ollama(
+    "/api/embeddings", only_loads=partial(_nothing_embedded, member="prompt")
+)
 TOKENIZE: Final = TaskEndpoint(
     "/tokenize", aliases=("/v3/embeddings/tokenize", "/v1/embeddings/tokenize")
 )

@@ -7,8 +7,10 @@ import json
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +350,31 @@ def test_answers_that_the_store_refuses_are_of_one_batch_only(
     monkeypatch.setattr("servers.batch_work.worker._FIRST_PAUSE", 0.01)
     work(store)
     assert_completed(store, other)
+    assert_completed(store, batch, 9)
+
+
+def test_answers_that_come_while_others_are_refused_do_not_replace_them(
+    store: BatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = add_batch(store, lines_of(map(line, range(9))))
+    add = BatchStore.add_answers
+    has_more, refusals = threading.Event(), count()
+
+    async def answer(number: int, line_number: int, request: BatchRequest) -> BatchAnswer:
+        if line_number >= 6:
+            has_more.set()
+        return await ask(number, line_number, request)
+
+    def add_or_fail(self: BatchStore, answers: list[BatchAnswer], marks: Any) -> int:
+        # The group, then the batch by itself.
+        if any(each.line == 1 for each in answers) and next(refusals) < 2:
+            assert has_more.wait(PATIENCE)
+            raise StoreError("a block of the disk is gone")
+        return add(self, answers, marks)
+
+    monkeypatch.setattr(BatchStore, "add_answers", add_or_fail)
+    monkeypatch.setattr("servers.batch_work.worker._FIRST_PAUSE", 0.01)
+    work(store, answer)
     assert_completed(store, batch, 9)
 
 

@@ -159,6 +159,29 @@ def test_a_request_that_says_nothing_loads_the_model(
     assert asked(run, request(path, {"model": "none", **body}), plane=at)[0].status == 404
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        ("/api/chat", {"top_logprobs": 21}, "top_logprobs"),
+        ("/api/chat", {"messages": [], "options": {"temperature": "x"}}, "options.temperature"),
+        ("/api/chat", {"format": 3}, "format"),
+        ("/api/chat", {"tools": [{"type": "function"}]}, "tools[0].name"),
+        ("/api/chat", {"keep_alive": 0, "thnk": True}, "thnk"),
+        ("/api/generate", {"think": "x"}, "think"),
+        ("/api/generate", {"prompt": "", "stream": "x"}, "stream"),
+        ("/api/embed", {"dimensions": "x"}, "dimensions"),
+        ("/api/embed", {"input": [], "truncate": 1}, "truncate"),
+        ("/api/embeddings", {"keep_alive": []}, "keep_alive"),
+    ],
+)
+def test_a_request_that_says_nothing_is_checked_as_any_other(
+    run: Run, path: str, body: dict[str, Any], place: str
+) -> None:
+    reply = asked(run, request(path, {"model": "m", **body}), plane=plane())[0]
+    assert reply.status == 400
+    assert place in reply.json["error"]
+
+
 @pytest.mark.parametrize("path", ["/api/embed", "/api/embeddings"])
 def test_no_text_has_no_vector(run: Run, path: str) -> None:
     reply = asked(run, request(path, {"model": "m", "input": [], "prompt": ""}), plane=plane())[0]
