@@ -27,7 +27,7 @@ COVERAGE = $(if $(FULL),--cov --cov-report=)
 DURATIONS = $(if $(FULL),--durations 25 --durations-min 5)
 
 .PHONY: help serve setup quick touched test rest full collected file-times compiled check lint types imports \
-	hooks bench-quick page page-check docs soak fuzz hostile agents ovms peers ray models nightly wheel newest \
+	hooks bench-quick page page-check docs soak fuzz hostile agents clients ovms peers ray models nightly wheel newest \
 	newest-last release lock clean
 
 help: ## this list
@@ -69,12 +69,12 @@ touched: $(READY) ## quick tests, and all tests of what the change touches
 test: $(READY) ## and those of engines and fronts that reach most: under two minutes
 	$(PYTEST) $(WORKERS) --tier test --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
-rest: $(READY) ## what `make test` leaves out: servers, clients, examples, long tests
+rest: $(READY) ## what `make test` leaves out: servers, examples, long tests
 	$(PYTEST) $(WORKERS) --tier rest --examples $(EXAMPLES) $(DURATIONS)
 
 # In one run, so that no core waits for the last tests of a tier.
 full: FULL := 1
-full: $(READY) ## all tests with coverage and its floor
+full: $(READY) ## all tests but the nightly ones, with coverage and its floor
 	$(PYTEST) $(WORKERS) --tier full --examples $(EXAMPLES) $(COVERAGE) $(DURATIONS)
 
 # Each worker of a run imports all tests. In a fresh clone each of them would compile them too.
@@ -106,6 +106,9 @@ agents: $(READY) ## coding agents, and clients of kept responses, unmodified, wi
 	$(BIN)/python -m tests.coding_agents $(WORDS)
 	$(BIN)/python -m tests.kept_clients
 
+clients: $(READY) ## libraries of clients, unmodified, and faults of libraries that we build on
+	$(BIN)/python -m pytest tests/process/clients tests/upstream $(WORDS)
+
 hostile: $(READY) ## attacks on a server beside a normal client
 	$(BIN)/python -m tests.reliability.hostile $(WORDS)
 
@@ -135,7 +138,7 @@ models: $(READY) ## tests on SmolLM2 and models of speech, which are downloaded 
 
 # Each of them, also after one has failed. That beside MediaPipe where MEDIAPIPE_PYTHON says where it is.
 nightly: ## all of this section: Ray, real models and clients, attacks, random graphs and requests, soak
-	$(MAKE) --keep-going models ray agents ovms hostile fuzz soak $(if $(MEDIAPIPE_PYTHON),peers)
+	$(MAKE) --keep-going models ray clients agents ovms hostile fuzz soak $(if $(MEDIAPIPE_PYTHON),peers)
 
 bench-quick: $(READY) ## ratios that must not become worse, beside the committed ones: under five minutes
 	$(BIN)/python -m bench.quick $(WORDS)

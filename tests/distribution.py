@@ -65,7 +65,7 @@ def _places(tests: Iterable[tuple[Path, str]]) -> dict[Path, tuple[int, float]]:
     seconds: defaultdict[Path, float] = defaultdict(float)
     for file, name in tests:
         tier = known_tier_of_file(file)
-        part = 0 if tier is Tier.FULL else 1 if name.startswith(_WITH_ENGINE) else 2
+        part = 0 if tier >= Tier.FULL else 1 if name.startswith(_WITH_ENGINE) else 2
         if file not in ranks:
             ranks[file] = (part, tier, counts[part, tier])
             seconds[_together(file)] += time_of(file).seconds

@@ -144,6 +144,8 @@ def test_a_quick_test_that_starts_an_engine_fails(tmp_path: Path, text: str, mes
         ("servers/cli/test_serve.py", Tier.FULL),
         ("process/test_streams.py", Tier.FULL),
         ("examples/test_sensor.py", Tier.FULL),
+        ("process/clients/test_libraries.py", Tier.NIGHTLY),
+        ("real_models/test_answers.py", Tier.NIGHTLY),
     ],
 )
 def test_a_file_has_the_tier_of_what_it_imports(file: str, tier: Tier) -> None:

@@ -1,12 +1,14 @@
 """Tiers of tests: the command that runs a test follows from what the test uses.
 
 ``quick`` are tests of pure logic. ``test`` are those that run engines, models or fronts in or
-below the process of the tests. ``full`` are those that start programs: servers, clients, examples,
-type checkers. ``pytest --tier NAME`` runs the tests of a tier and of those before it, ``--tier
-test`` without the files that take long and reach few lines of their own, ``--tier quick`` without
-those that take long (`tests.file_times`).
-``--tier rest`` runs what ``--tier test`` leaves out, ``--tier touched`` the quick ones and those
-that the change of the checkout concerns (`tests.touched`); without it everything runs.
+below the process of the tests. ``full`` are those that start programs: servers, examples, type
+checkers. ``nightly`` are those that take minutes for few lines of ours: real models, libraries of
+clients, and faults of the libraries that we build on. ``pytest --tier NAME`` runs the tests of a
+tier and of those before it, ``--tier test`` without the files that take long and reach few lines of
+their own, ``--tier quick`` without those that take long (`tests.file_times`).
+``--tier rest`` runs what ``--tier test`` leaves out of ``--tier full``, ``--tier touched`` the
+quick ones and those that the change of the checkout concerns (`tests.touched`); without it
+everything runs.
 
 The tier of a test is the highest of
 
@@ -43,6 +45,7 @@ class Tier(IntEnum):
     QUICK = 0
     TEST = 1
     FULL = 2
+    NIGHTLY = 3
 
     @property
     def label(self) -> str:
@@ -53,10 +56,11 @@ class Tier(IntEnum):
 DIRECTORIES: Final = {
     "examples": Tier.FULL,
     "process": Tier.FULL,
-    "real_models": Tier.FULL,
+    "process/clients": Tier.NIGHTLY,
+    "real_models": Tier.NIGHTLY,
     "reliability": Tier.FULL,
     "typing": Tier.FULL,
-    "upstream": Tier.FULL,
+    "upstream": Tier.NIGHTLY,
 }
 #: Modules, each with everything below it.
 IMPORTS: Final = {
@@ -108,10 +112,8 @@ _STARTS: Final = frozenset({"os.exec", "os.fork", "os.forkpty", "os.posix_spawn"
 @functools.cache
 def tier_of_file(file: Path) -> Tier:
     """Return the tier of a test file, by its path and its imports."""
-    tiers = [Tier.QUICK, *map(_tier_of_import, imported_by(file))]
-    if file.is_relative_to(_TESTS):
-        tiers.append(DIRECTORIES.get(file.relative_to(_TESTS).parts[0], Tier.QUICK))
-    return max(tiers)
+    folders = (_tier_of_directory(folder) for folder in file.parents)
+    return max(Tier.QUICK, *folders, *map(_tier_of_import, imported_by(file)))
 
 
 def known_tier_of_file(file: Path) -> Tier:
@@ -126,6 +128,12 @@ def tier_of(item: pytest.Item) -> Tier:
     return max(
         [tier_of_file(item.path), *(FIXTURES[name] for name in fixtures if name in FIXTURES)]
     )
+
+
+def _tier_of_directory(folder: Path) -> Tier:
+    if not folder.is_relative_to(_TESTS):
+        return Tier.QUICK
+    return DIRECTORIES.get(folder.relative_to(_TESTS).as_posix(), Tier.QUICK)
 
 
 def _tier_of_import(name: str) -> Tier:
@@ -211,18 +219,11 @@ class Tiers:
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Ignore a path whose tests cannot be wanted, without importing it."""
-        # Reading the imports of all files takes a second, so it is done where it saves more.
-        if self._highest is Tier.FULL:
-            return None
-        directory = DIRECTORIES.get(collection_path.name, Tier.QUICK)
-        if (
-            collection_path.parent == _TESTS
-            and directory > self._highest
-            and self._name != _TOUCHED
-        ):
+        if _tier_of_directory(collection_path) > self._highest and self._name != _TOUCHED:
             # The conftest.py of such a directory is not imported either.
             return True
-        if not _is_test_file(collection_path):
+        # Reading the imports of all files takes a second, so it is done where it saves more.
+        if self._highest >= Tier.FULL or not _is_test_file(collection_path):
             return None
         # Fixtures may raise the tier of a file's tests, but never lower it.
         return None if self._may_be_wanted(collection_path, tier_of_file(collection_path)) else True
@@ -234,14 +235,14 @@ class Tiers:
 
     def _is_wanted(self, item: pytest.Item) -> bool:
         if self._name == _REST:
-            return max(tier_of(item), _first_command(item.path)) is Tier.FULL
+            return max(tier_of(item), _first_command(item.path)) is self._highest
         return self._may_be_wanted(item.path, tier_of(item))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        if self._name == Tier.FULL.label:
+        if self._name in (Tier.FULL.label, Tier.NIGHTLY.label):
             return
         wanted: list[pytest.Item] = []
         others: list[pytest.Item] = []
@@ -284,7 +285,7 @@ class Tiers:
 
 def add_option(parser: pytest.Parser) -> None:
     names = (*(tier.label for tier in Tier), _REST, _TOUCHED)
-    parser.addoption("--tier", choices=names, default=Tier.FULL.label, help="see tests/tiers.py")
+    parser.addoption("--tier", choices=names, default=Tier.NIGHTLY.label, help="see tests/tiers.py")
 
 
 def _first_command(file: Path) -> Tier:

@@ -1,6 +1,7 @@
 """A few generated requests of every kind; `python -m tests.api_fuzz` makes many.
 
-A value of each JSON type at each place of a body; `python -m tests.api_fuzz.members` puts more.
+A value of each JSON type at the places of a few bodies; `python -m tests.api_fuzz.members` puts
+more, at those of all.
 """
 
 from __future__ import annotations
@@ -26,5 +27,6 @@ def test_every_answer_is_as_documented(tmp_path: Path) -> None:
 
 
 def test_each_member_takes_the_types_that_the_document_allows(tmp_path: Path) -> None:
+    few = "/v3/(completions|embeddings|rerank)$"
     with ServerProcess(make_site(tmp_path), "--batch_dir", tmp_path / "store") as server:
-        assert list(differences(server.client, FEW)) == []
+        assert list(differences(server.client, FEW, few)) == []
