@@ -12,12 +12,15 @@ their tests, so there one of them measures for all. It rests while tests run
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 from hypothesis import is_hypothesis_test
@@ -60,6 +63,7 @@ class Measured:
             running.stop()
         if is_xdist_controller(session):
             return
+        _import_without_hook("filelock")
         self._coverage = controller.cov
         # At each start it would look through all modules.
         self._coverage._warn_preimported_source = False
@@ -111,6 +115,17 @@ class Measured:
     def _reached(self) -> int:
         """Return the number of steps from line to line that have been seen in this process."""
         return sum(map(len, self._coverage._collector.data.values()))
+
+
+def _import_without_hook(name: str) -> None:
+    """Import a module that otherwise adds a function to those that hear what CPython audits.
+
+    While such a function runs for a thread that sets its trace function, the next thread that
+    begins is refused: "Cannot install a trace function while another trace function is being
+    installed". filelock 3.32 adds one to warn of forks.
+    """
+    with patch.object(sys, "addaudithook"), suppress(ImportError):
+        import_module(name)
 
 
 def _is_measured(item: pytest.Item) -> bool:
