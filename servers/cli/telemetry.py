@@ -9,16 +9,20 @@ of several workers has its number: ``INFO worker 1 name: text``, or the member `
 from __future__ import annotations
 
 import errno
+import io
 import json
 import logging
 import os
 import re
 import stat
 import sys
+import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from logging.handlers import WatchedFileHandler
 from typing import Any, Final, Protocol
 
@@ -70,8 +74,101 @@ class FollowedFile(WatchedFileHandler):
         sys.stderr.write(_CANNOT_WRITE.format(reason))
 
 
+class LogStream(Protocol):
+    """A destination of a log handler."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+class ThreadedHandler(logging.Handler):
+    """A handler that writes in a thread of its own.
+
+    A pipe whose other end is not read, and a terminal that is held, let writing wait: 64 KiB of
+    lines that nobody read stopped the event loop for good. Here they stop the thread. What has no
+    room to wait is left out, and counted in the log when somebody reads again.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        """``write``: called in the thread; its `OSError` is that the reader is gone."""
+        super().__init__()
+        self._write = write
+        self._begin()
+        # In tests servers are forks.
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._lines: list[str] = []
+        self._chars = 0
+        self._left_out = 0
+        self._is_writing = False
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + "\n"
+        except Exception:
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._chars >= _MOST_WAITING_CHARS:
+                self._left_out += 1
+                return
+            self._lines.append(line)
+            self._chars += len(line)
+            if self._thread is None:
+                # A daemon: the server ends while its last lines still wait for a reader.
+                self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Return when all lines are written, or after `_LAST_SECONDS`; `logging` calls it last."""
+        with self._changed:
+            self._changed.wait_for(lambda: not (self._lines or self._is_writing), _LAST_SECONDS)
+
+    def _write_all(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._lines)
+                text = "".join(self._lines)
+                if self._left_out:
+                    text += f"graphrt: {self._left_out:,} lines are left out, as none was read\n"
+                self._lines, self._chars, self._left_out = [], 0, 0
+                self._is_writing = True
+            with suppress(OSError):
+                self._write(text)
+
+
+def _handler_of(stream: LogStream) -> logging.Handler:
+    if not isinstance(stream, io.TextIOBase):
+        return ThreadedHandler(stream.write)  # it stands above a terminal
+    try:
+        descriptor = stream.fileno()
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return logging.StreamHandler(stream)
+    except OSError:
+        return logging.StreamHandler(stream)
+    # Not through the stream: its lock would be held while the interpreter ends.
+    return ThreadedHandler(partial(_write_to, descriptor))
+
+
+def _write_to(descriptor: int, text: str) -> None:
+    left = memoryview(text.encode(errors="backslashreplace"))
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 TEXT: Final = "text"
 JSON: Final = "json"
+
+#: Characters of lines that wait to be written, and seconds that they may take at the end.
+_MOST_WAITING_CHARS: Final = 1024 * 1024
+_LAST_SECONDS: Final = 1.0
 
 #: Characters of one record in the log.
 MOST_CHARS: Final = 16 * 1024
@@ -96,14 +193,6 @@ _ESCAPES: Final = {
 _ESCAPES[ord("\n")] = "\n  "
 # Nearly all lines match, and need no translation.
 _IS_CLEAN: Final = re.compile("[ -~]*").fullmatch
-
-
-class LogStream(Protocol):
-    """A destination of a log handler."""
-
-    def write(self, text: str, /) -> object: ...
-
-    def flush(self) -> object: ...
 
 
 def shortened(text: str) -> str:
@@ -181,9 +270,7 @@ def set_up_logging(
         CommandFailed: the file cannot be written.
     """
     logging.addLevelName(_TRACE, "TRACE")
-    handlers: list[logging.Handler] = [
-        logging.StreamHandler(sys.stderr if terminal is None else terminal)
-    ]
+    handlers = [_handler_of(sys.stderr if terminal is None else terminal)]
     if path is not None:
         try:
             handlers.append(FollowedFile(path))

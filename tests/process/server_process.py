@@ -7,6 +7,8 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +26,7 @@ PROMPTS: Final = "calculators.llm.prompt.process"
 class ServerProcess:
     """A running server; it is killed at the end if it still runs.
 
-    Its log is read all the time: a full pipe would block the server.
+    Its log is read all the time, but within `unread_log`.
     """
 
     def __init__(self, *words: str | Path, cwd: Path = ROOT) -> None:
@@ -34,6 +36,8 @@ class ServerProcess:
             )
         self.log: list[str] = []
         self._more_log = threading.Condition()
+        self._reads_log = threading.Event()
+        self._reads_log.set()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
         self.port = 0
@@ -82,8 +86,18 @@ class ServerProcess:
                     raise AssertionError(f"no line with {pattern!r} in:\n{''.join(self.log)}")
                 self._more_log.wait(min(left, 0.5))
 
+    @contextmanager
+    def unread_log(self) -> Iterator[None]:
+        """Let nobody read the log until the context is left."""
+        self._reads_log.clear()
+        try:
+            yield
+        finally:
+            self._reads_log.set()
+
     def _read_log(self) -> None:
         for line in self._stderr:
+            self._reads_log.wait()
             with self._more_log:
                 self.log.append(line)
                 self._more_log.notify_all()

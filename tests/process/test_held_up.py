@@ -1,4 +1,4 @@
-"""A node that does not return blocks the server; it is named, and the server continues after it."""
+"""What holds up a server: a node that does not return. A log that nobody reads does not."""
 
 from __future__ import annotations
 
@@ -61,3 +61,13 @@ def test_the_node_is_named_in_the_log_and_in_the_config(tmp_path: Path) -> None:
         told = status["status"]["error_message"]
         assert told.startswith('its node "reader" held up the whole server for ')
         assert server.is_ready()
+
+
+def test_a_log_that_nobody_reads_holds_up_no_request() -> None:
+    requests = 1_000  # lines of more bytes than a pipe and its reader hold
+    with ServerProcess("demo") as server:
+        with server.unread_log():
+            for number in range(requests):
+                headers = {"X-Request-Id": f"{number:0128}"}
+                assert server.client.ask("GET", "/v1/config", headers=headers).status == 200
+        server.wait_for_log(f"request_id={requests - 1:0128}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
 import sys
@@ -169,3 +170,39 @@ def test_packages_of_another_distribution_are_found(
     (tmp_path / "servers").mkdir()
     monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])
     assert process.clashes() == [("calculators", "older"), ("servers", "other")]
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_lines_that_nobody_reads_are_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, sink = os.pipe()
+    lines = 30_000  # of 80 bytes, beyond what waits
+    with os.fdopen(source) as read, os.fdopen(sink, "w") as written:
+        monkeypatch.setattr("sys.stderr", written)
+        set_up_logging("INFO", None)
+        for number in range(lines):
+            logging.getLogger("a").info("%050d", number)
+        shown = list[str]()
+        while not shown or "left out" not in shown[-1]:
+            shown.append(read.readline())
+        logging.getLogger("a").info("the last one")
+        assert read.readline().endswith(" INFO a: the last one\n")
+    numbers = [int(line.rpartition(" ")[2]) for line in shown[:-1]]
+    assert numbers == list(range(len(numbers)))
+    left_out = re.fullmatch(r"graphrt: ([0-9,]+) lines are left out, as none was read\n", shown[-1])
+    assert left_out is not None
+    assert len(numbers) + int(left_out[1].replace(",", "")) == lines
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_all_lines_are_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, sink = os.pipe()
+    with os.fdopen(source) as read:
+        with os.fdopen(sink, "w") as written:
+            monkeypatch.setattr("sys.stderr", written)
+            set_up_logging("INFO", None)
+            for number in range(100):
+                logging.getLogger("a").info("%d", number)
+            logging.getLogger().handlers[0].flush()
+        assert len(read.readlines()) == 100
