@@ -501,7 +501,7 @@ def _loaded(
 ) -> str | None:
     """Return the answer to a request that says nothing; None: it says something.
 
-    ``says``: a member with which it would. So the others are checked as those of any request.
+    ``says``: a member with which it would. So the others are checked as in any request.
 
     Raises:
         RequestError: a member is wrong.

@@ -1,7 +1,7 @@
 """A few generated requests of every kind; `python -m tests.api_fuzz` makes many.
 
 A value of each JSON type at the places of a few bodies; `python -m tests.api_fuzz.members` puts
-more, at those of all.
+more, at all places.
 """
 
 from __future__ import annotations

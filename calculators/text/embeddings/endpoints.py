@@ -30,7 +30,7 @@ BATCH_EMBED_CONTENTS: Final = TaskEndpoint(
 def _nothing_embedded(members: Mapping[str, Any], *, member: str) -> str | None:
     """Return the answer to a request of Ollama's API without texts in ``member``.
 
-    None: it has some. All other members are checked as those of any request.
+    None: it has some. All other members are checked as in any request.
 
     Raises:
         RequestError: a member is wrong.
