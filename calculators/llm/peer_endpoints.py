@@ -252,11 +252,7 @@ TGI_INFO: Final = _lookup(
 
 @cache
 def _apply_template() -> Counting[Any]:
-    from calculators.llm.lookups import (
-        TEMPLATE_MEMBERS,
-        applied_template,
-        parse_template_request,
-    )
+    from calculators.llm.lookups import TEMPLATE_MEMBERS, applied_template, parse_template_request
 
     return Counting(members=TEMPLATE_MEMBERS, parse=parse_template_request, answer=applied_template)
 

@@ -235,7 +235,7 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 class LoadBar:
-    """Draws a bar below the log; the log must be written to `log_stream`.
+    """Draws a bar below the log, which `print_above` must write.
 
     With several graphs and models it shows the one that is furthest behind.
     """
@@ -243,7 +243,6 @@ class LoadBar:
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._shown = ""
-        self.log_stream = _LogStream(self, terminal)
 
     def show(self, loading: Sequence[Loading]) -> None:
         """Draw what is being loaded; the bar is erased if nothing is."""
@@ -253,11 +252,10 @@ class LoadBar:
             self._terminal.write(_CLEAR + text)
             self._terminal.flush()
 
-    def print_above(self, text: str) -> int:
+    def print_above(self, text: str) -> None:
         """Write lines of the log above the bar."""
-        written = self._terminal.write(f"{_CLEAR}{text}{self._shown}" if self._shown else text)
+        self._terminal.write(f"{_CLEAR}{text}{self._shown}" if self._shown else text)
         self._terminal.flush()
-        return written
 
     def _text(self, loading: Sequence[Loading]) -> str:
         slowest = min(loading, key=lambda each: each.percent)
@@ -271,23 +269,6 @@ class LoadBar:
         )
         # A line that wraps could not be erased.
         return text[: shutil.get_terminal_size().columns - 1]
-
-
-class _LogStream:
-    """The stream of a log handler whose terminal has a bar."""
-
-    def __init__(self, bar: LoadBar, terminal: TextIO) -> None:
-        self._bar = bar
-        self._terminal = terminal
-
-    def write(self, text: str) -> int:
-        return self._bar.print_above(text)
-
-    def flush(self) -> None:
-        self._terminal.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._terminal, name)
 
 
 def _printable(name: str) -> str:
@@ -334,7 +315,7 @@ def execute(args: argparse.Namespace) -> int:
     set_up_log(
         server,
         verbose=args.verbose,
-        terminal=None if bar is None else bar.log_stream,
+        terminal=None if bar is None else bar.print_above,
         worker=0 if worker is None or server.workers == 1 else worker.begin.number,
     )
     for package, distribution in clashes():

@@ -9,7 +9,6 @@ of several workers has its number: ``INFO worker 1 name: text``, or the member `
 from __future__ import annotations
 
 import errno
-import io
 import json
 import logging
 import os
@@ -22,9 +21,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from logging.handlers import WatchedFileHandler
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from servers.cli.messages import CommandFailed, print_warning, warn_by
 from servers.config import MetricsConfig
@@ -72,14 +70,6 @@ class FollowedFile(WatchedFileHandler):
         self._is_failing = True
         reason = error.strerror if isinstance(error, OSError) else type(error).__name__
         sys.stderr.write(_CANNOT_WRITE.format(reason))
-
-
-class LogStream(Protocol):
-    """A destination of a log handler."""
-
-    def write(self, text: str, /) -> object: ...
-
-    def flush(self) -> object: ...
 
 
 class ThreadedHandler(logging.Handler):
@@ -144,17 +134,15 @@ class ThreadedHandler(logging.Handler):
                 self._write(text)
 
 
-def _handler_of(stream: LogStream) -> logging.Handler:
-    if not isinstance(stream, io.TextIOBase):
-        return ThreadedHandler(stream.write)  # it stands above a terminal
+def _handler_of_standard_error() -> logging.Handler:
     try:
-        descriptor = stream.fileno()
+        descriptor = sys.stderr.fileno()
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return logging.StreamHandler(stream)
+            return logging.StreamHandler()
     except OSError:
-        return logging.StreamHandler(stream)
+        return logging.StreamHandler()
     # Not through the stream: its lock would be held while the interpreter ends.
-    return ThreadedHandler(partial(_write_to, descriptor))
+    return ThreadedHandler(lambda text: _write_to(descriptor, text))
 
 
 def _write_to(descriptor: int, text: str) -> None:
@@ -258,19 +246,21 @@ def set_up_logging(
     level: str,
     path: str | None,
     form: str = TEXT,
-    terminal: LogStream | None = None,
+    terminal: Callable[[str], object] | None = None,
     worker: int = 0,
 ) -> None:
     """Send the log to standard error, and to the file ``path`` unless it is None.
 
-    ``form``: `TEXT` or `JSON`. ``terminal`` replaces standard error. ``worker``: see
+    ``form``: `TEXT` or `JSON`. ``terminal`` writes a text instead of standard error. ``worker``: see
     `TextFormatter`.
 
     Raises:
         CommandFailed: the file cannot be written.
     """
     logging.addLevelName(_TRACE, "TRACE")
-    handlers = [_handler_of(sys.stderr if terminal is None else terminal)]
+    handlers: list[logging.Handler] = [
+        _handler_of_standard_error() if terminal is None else ThreadedHandler(terminal)
+    ]
     if path is not None:
         try:
             handlers.append(FollowedFile(path))
@@ -287,11 +277,15 @@ _log: Final = logging.getLogger("graphrt")
 
 
 def set_up_log(
-    options: ServerOptions, *, verbose: bool, terminal: LogStream | None = None, worker: int = 0
+    options: ServerOptions,
+    *,
+    verbose: bool,
+    terminal: Callable[[str], object] | None = None,
+    worker: int = 0,
 ) -> None:
     """Set up the log by the options, with level DEBUG if ``verbose``.
 
-    ``terminal`` replaces standard error. ``worker``: the number of this process among several.
+    ``terminal`` writes a text instead of standard error. ``worker``: the number of this process among several.
 
     Raises:
         CommandFailed: the log's file cannot be written.

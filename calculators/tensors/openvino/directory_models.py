@@ -75,9 +75,8 @@ class PlainModelSource:
 
     def load(self, progress: LoadProgress | None = None) -> Model:
         """Call `load_model`."""
-        from calculators.tensors.openvino.model_loading import (
-            load_model,  # here: checks load nothing
-        )
+        # Here: checks load nothing.
+        from calculators.tensors.openvino.model_loading import load_model
 
         return load_model(self.file, self.name, self.version, self.settings, progress)
 

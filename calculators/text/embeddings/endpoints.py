@@ -37,13 +37,12 @@ def _nothing_embedded(members: Mapping[str, Any], *, member: str) -> str | None:
     """
     if members.get("input") not in (None, "", []) or members.get("prompt") not in (None, ""):
         return None
-    from calculators.text.embeddings.request import (
-        parse_ollama_embed_request,
-        parse_ollama_embeddings_request,
-    )
+    from calculators.text.embeddings import request
 
-    parse = parse_ollama_embed_request if member == "input" else parse_ollama_embeddings_request
-    parse({**members, member: "."})
+    if member == "input":
+        request.parse_ollama_embed_request({**members, member: "."})
+    else:
+        request.parse_ollama_embeddings_request({**members, member: "."})
     return '{"embeddings": [], "embedding": []}'
 
 
