@@ -251,8 +251,8 @@ def set_up_logging(
 ) -> None:
     """Send the log to standard error, and to the file ``path`` unless it is None.
 
-    ``form``: `TEXT` or `JSON`. ``terminal`` writes a text instead of standard error. ``worker``: see
-    `TextFormatter`.
+    ``form``: `TEXT` or `JSON`. ``terminal`` writes a text instead of standard error.
+    ``worker``: see `TextFormatter`.
 
     Raises:
         CommandFailed: the file cannot be written.
@@ -285,7 +285,8 @@ def set_up_log(
 ) -> None:
     """Set up the log by the options, with level DEBUG if ``verbose``.
 
-    ``terminal`` writes a text instead of standard error. ``worker``: the number of this process among several.
+    ``terminal`` writes a text instead of standard error. ``worker``: the number of this process
+    among several.
 
     Raises:
         CommandFailed: the log's file cannot be written.
