@@ -54,7 +54,7 @@ from servers.cli.graph_registry import located
 from servers.cli.interrupt import INTERRUPTED, Interrupt
 from servers.cli.messages import CommandFailed, JsonLines, print_error
 from servers.config.entries import GRAPH_FILE
-from servers.serving.graph_inference.runs import end_run
+from servers.serving.graph_runs import end_run
 from servers.serving.graph_source import request_stream_of, response_stream_of
 from servers.serving.text_generation.text_model import Completion, EventReader
 

@@ -37,10 +37,7 @@ from servers.serving.graph_source import (
     serving_problems,
 )
 from servers.serving.python_path import ModuleImports, registry_with
-from servers.serving.served_streams import SideNeeds, is_only_http
-
-#: The tag of the port of nodes that name a model.
-_SESSION: Final = "SESSION"
+from servers.serving.served_streams import SideNeeds, has_sessions, is_only_http
 
 
 def check_served_graph(
@@ -86,7 +83,7 @@ def _check_serving(check: GraphCheck, entry: GraphEntry, models: Mapping[str, Mo
             check.add("error", str(error))
     if any(GRAPH_DIRECTORY.key in node.service_requests for node in plan.nodes):
         _check_files(check, plan, entry, models)
-    if any(_SESSION in node.output_side_packets.tags() for node in plan.nodes):
+    if has_sessions(plan):
         for node, reason in _session_errors(plan, entry, models):
             check.add("error", reason, node)
 
@@ -154,7 +151,7 @@ def _check_model(
     Raises:
         GraphError: there is no such model or version.
     """
-    from servers.serving.models.model_version import version_paths
+    from servers.serving.models.version_folders import version_paths
 
     if name not in models:
         DirectoryModels(entry.directory).check(name, version)
@@ -271,7 +268,7 @@ def _of_model(path: str, entry: ModelEntry) -> list[Finding]:
     if entry.stored is not None:
         return [_of_stored(path, entry.name, entry.stored.address)]
     # Here: a config without plain models needs no NumPy.
-    from servers.serving.models.model_version import version_paths
+    from servers.serving.models.version_folders import version_paths
 
     try:
         paths = version_paths(entry)

@@ -43,9 +43,10 @@ from servers.replicas.remote_servable import RemoteReplicas, RemoteServable
 from servers.replicas.replica import NotLoadedError, ReplicaWork, ServableReplica
 from servers.replicas.wire import REASON_MARKS, Description, Origin, Outgoing, Update
 from servers.serving.graph_definition import GraphDefinition
-from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.models.model_definition import ModelDefinition
 from servers.serving.servable import (
+    VERSION,
+    VERSIONS,
     HttpRole,
     Loading,
     Servable,

@@ -37,11 +37,12 @@ from servers.contract.data_plane import (
     ServableState,
 )
 from servers.page.live_graph import ShownGraph
-from servers.serving.graph_inference.graph_interface import VERSION, VERSIONS
 from servers.serving.graph_source import GraphSource
 from servers.serving.loaded_graph import GraphSettings, LoadedGraph, load_graph, shown_graph
 from servers.serving.models.model_definition import GraphModels
 from servers.serving.servable import (
+    VERSION,
+    VERSIONS,
     HttpRole,
     Loading,
     Servable,

@@ -25,7 +25,12 @@ from calculators.kit.requests.request_queue import REQUEST_LIMIT
 from calculators.kit.requests.request_record import RequestRecord, current_record
 from calculators.kit.tasks import task_of_node
 from calculators.tensors.inference import InferRequest, InferResponse, quoted
-from calculators.tensors.openvino.directory_models import MODELS, DirectoryModels, ModelSources
+from calculators.tensors.openvino.directory_models import (
+    MODELS,
+    DirectoryModels,
+    ModelProvider,
+    ModelSources,
+)
 from graph_runtime import (
     METRICS,
     NO_METRICS,
@@ -52,20 +57,11 @@ from servers.contract.data_plane import InferAnswer, InferStream, ModelMetadata
 from servers.options.server_options import GraphOptions
 from servers.page.feed import LiveFeed
 from servers.page.live_graph import LiveGraph, ShownGraph
-from servers.serving.graph_inference.graph_interface import (
-    VERSIONS,
-    GraphInterface,
-    find_model_tensors,
-)
-from servers.serving.graph_inference.runs import (
+from servers.serving.graph_runs import (
     GIVE_UP_SECONDS,
-    GraphStream,
     LoopDelivery,
-    SideParameters,
     end_run,
     ending_of,
-    infer_once,
-    place_models,
     stuck_nodes,
 )
 from servers.serving.graph_source import (
@@ -79,13 +75,17 @@ from servers.serving.graph_source import (
     role_of,
 )
 from servers.serving.python_path import registry_of
-from servers.serving.servable import HttpRole, UseCount
+from servers.serving.servable import VERSIONS, HttpRole, UseCount
+from servers.serving.served_streams import SideNeeds, has_sessions, is_only_http
 from servers.serving.text_generation.text_model import TextGenerationModel
 
 if TYPE_CHECKING:
     from servers.operations.metrics.requests import GraphRuns
     from servers.operations.metrics.server_metrics import ServerMetrics
+    from servers.serving.graph_inference.runs import TensorRuns
 
+#: The module of graphs with tensors, which a server of language models never imports.
+_OF_TENSORS: Final = "servers.serving.graph_inference.runs"
 #: The first part of calculators' modules, and what their first call imports: a module, or a
 #: function of it that does so.
 _NEEDS: Final = {
@@ -169,15 +169,21 @@ async def load_graph(
     )
     resources = await make_resources(plan, resource_settings, source.registry, kept)
     sources = models or DirectoryModels(entry.directory)
+    provider: ModelProvider = sources
+    tensors: TensorRuns | None = None
     try:
-        placed = await place_models(plan, sources, resource_settings)
-        known = await find_model_tensors(plan, placed, needs_models=entry.needs_models)
-        interface = GraphInterface(entry.name, plan, known, entry.tensor_names)
-        parameters = SideParameters(plan, resources.side_packets)
-        parameters.check(takes_http=interface.takes_http)
+        if not is_only_http(plan) or has_sessions(plan):
+            await asyncio.to_thread(import_module, _OF_TENSORS)
+            from servers.serving.graph_inference.runs import TensorRuns, load_tensors
+
+            interface, provider = await load_tensors(entry, plan, sources, resource_settings)
+            if not interface.takes_http:
+                tensors = TensorRuns(interface, plan, resources.side_packets)
+        needs = SideNeeds(plan, resources.side_packets)
+        needs.check(takes_http=tensors is None)
         services: dict[GraphService[Any], Any] = {
             # Plain models beside the graph are loaded when a run first needs them, and kept.
-            MODELS: placed,
+            MODELS: provider,
             GRAPH_DIRECTORY: entry.directory,
         }
         supplied = {name: Packet(value) for name, value in resources.side_packets.items()}
@@ -193,8 +199,8 @@ async def load_graph(
         resources,
         services,
         supplied,
-        interface,
-        parameters,
+        tensors,
+        needs.needed,
         settings.request_limit,
     )
     if settings.metrics is not None:
@@ -251,10 +257,15 @@ class LoadedGraph:
         resources: GraphResources,
         services: dict[GraphService[Any], Any],
         side_packets: Mapping[str, Packet],
-        interface: GraphInterface,
-        parameters: SideParameters,
+        tensors: TensorRuns | None,
+        needed: tuple[str, ...] = (),
         request_limit: int = REQUEST_LIMIT,
     ) -> None:
+        """
+        Args:
+            tensors: runs with tensors; None: the graph takes HTTP requests.
+            needed: the side packets that each request must give.
+        """
         self.plan = plan
         self._name = name
         self._resources = resources
@@ -263,15 +274,10 @@ class LoadedGraph:
         self._side_packets = side_packets
         self.request_stream = request_stream_of(plan)
         self.response_stream = response_stream_of(plan)
-        self._interface = interface
-        self._parameters = parameters
-        self._refusal = refusal_of(
-            name, self.request_stream, self.response_stream, parameters.needed
-        )
+        self._refusal = refusal_of(name, self.request_stream, self.response_stream, needed)
+        self._tensors = tensors
         #: A graph that takes HTTP requests is called for completions.
-        self._text_model = (
-            TextGenerationModel(name, self.answer) if self._interface.takes_http else None
-        )
+        self._text_model = TextGenerationModel(name, self.answer)
         self.users = UseCount(name, request_limit)
         #: The nodes that do not return, for each abandoned run.
         self._stuck: list[str] = []
@@ -403,7 +409,7 @@ class LoadedGraph:
             NotFoundError: no such version.
         """
         self.check_version(version)
-        return self._interface.metadata if self._text_model is None else self._text_model.metadata()
+        return self._text_model.metadata() if self._tensors is None else self._tensors.metadata
 
     async def infer(self, request: InferRequest, client: ClientConnection) -> InferResponse:
         """Run the graph once; see `servers.contract.data_plane.LoadedServable.infer`.
@@ -412,15 +418,14 @@ class LoadedGraph:
             RequestError: the request does not fit the graph, or too many are in flight.
             RunError: the graph failed.
         """
-        if self._text_model is not None:
+        if self._tensors is None:
             if self._refusal:
                 raise self._no_http()
             return await self._text_model.infer(request, client)
         with self.users:
             graph = self._new_graph(current_record())
-            side_packets = self._side_packets_of(request)
             try:
-                return await infer_once(graph, self._interface, request, side_packets)
+                return await self._tensors.infer(graph, request, self._side_packets)
             except BaseException:
                 self._ended(graph)
                 raise
@@ -438,7 +443,7 @@ class LoadedGraph:
                 are in flight.
             RunError: the run cannot begin.
         """
-        if self._text_model is not None:
+        if self._tensors is None:
             if self._refusal:
                 raise self._no_http()
             with self.users.stream():
@@ -448,9 +453,9 @@ class LoadedGraph:
         with self.users:
             graph = self._new_graph(current_record())
             try:
-                side_packets = self._side_packets_of(first)
-                stream = GraphStream(graph, self._interface, first.model, client, emit)
-                await stream.start(side_packets)
+                stream = await self._tensors.start_stream(
+                    graph, first, self._side_packets, client, emit
+                )
                 try:
                     yield stream
                 finally:
@@ -471,9 +476,6 @@ class LoadedGraph:
 
     def _no_http(self) -> RequestError:
         return RequestError(self._refusal, param="model")
-
-    def _side_packets_of(self, request: InferRequest) -> dict[str, Packet]:
-        return {**self._side_packets, **self._parameters.packets_of(request.parameters)}
 
     # Runs -----------------------------------------------------------------------------------------
 

@@ -13,10 +13,9 @@ from servers.operations.loop_watchdog import Stall
 from servers.page.events import FilePlace, ServableNow
 from servers.page.live_graph import ShownGraph
 from servers.serving.graph_definition import GraphDefinition
-from servers.serving.graph_inference.graph_interface import VERSION
 from servers.serving.model_repository import ModelRepository
 from servers.serving.models.model_definition import ModelDefinition
-from servers.serving.servable import Loading, Servable, ShowsGraph, UseCount
+from servers.serving.servable import VERSION, Loading, Servable, ShowsGraph, UseCount
 from servers.serving.served_entry import ServedEntry
 
 

@@ -24,6 +24,10 @@ from servers.contract.data_plane import (
 )
 from servers.page.live_graph import ShownGraph
 
+#: The one version of a graph. "" and "0" stand for it.
+VERSION: Final = "1"
+VERSIONS: Final = frozenset(("", "0", VERSION))
+
 
 @dataclass(frozen=True, slots=True)
 class HttpRole:

@@ -62,6 +62,15 @@ def _is_answer(tag: str, packet_type: PacketType) -> bool:
     return tag.startswith(ANSWERS) and _ANSWER_TYPES.issuperset(types_of(packet_type))
 
 
+#: The tag of the port of nodes that name a model.
+_SESSION: Final = "SESSION"
+
+
+def has_sessions(plan: ValidatedGraph) -> bool:
+    """Return whether nodes of a graph make sessions with models of tensors."""
+    return any(_SESSION in node.output_side_packets.tags() for node in plan.nodes)
+
+
 _RESOURCES: Final = "_NODE_RESOURCES"
 
 

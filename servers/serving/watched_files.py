@@ -15,9 +15,6 @@ from typing import Any, Final, TypeAlias
 
 from calculators.kit.model_initializer import model_files
 from calculators.kit.seen_files import FileMarks, marks_of, state_of
-from calculators.language.retrieval.index_paths import index_paths
-from calculators.language.server_tools.tools_options import tool_paths
-from calculators.tensors.python.handler_options import handler_paths
 from graph_runtime import GraphError, Registry, find_options, identity_of
 from graph_runtime.options.options import type_name
 from graphrt_base.regular_file import DescriptorsExhaustedError, raise_if_exhausted
@@ -134,9 +131,23 @@ def files_of(
         return WatchedFiles(folders=folders)
     if source is None:
         return WatchedFiles((entry.graph_path,), folders)
-    handlers = [path for config in source.configs for path in handler_paths(config)]
-    tools = [path for config in source.configs for path in tool_paths(config)]
-    indexes = [path for config in source.configs for path in index_paths(config)]
+    # Most graphs have none of these nodes, and so import none of their families.
+    handlers: list[str] = []
+    tools: list[str] = []
+    indexes: list[str] = []
+    used = {node.calculator for config in source.configs for node in config.node}
+    if "PythonExecutorCalculator" in used:
+        from calculators.tensors.python.handler_options import handler_paths
+
+        handlers = [path for config in source.configs for path in handler_paths(config)]
+    if "ToolsCalculator" in used:
+        from calculators.language.server_tools.tools_options import tool_paths
+
+        tools = [path for config in source.configs for path in tool_paths(config)]
+    if "RetrievalCalculator" in used:
+        from calculators.language.retrieval.index_paths import index_paths
+
+        indexes = [path for config in source.configs for path in index_paths(config)]
     files = (*source.files, *(entry.directory / path for path in (*handlers, *tools, *indexes)))
     beside = {(entry.directory / path).parent for path in handlers}
     if tools:

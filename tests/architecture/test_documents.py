@@ -104,7 +104,7 @@ from servers.server.lifecycle import CLOSE_SECONDS, ServerSettings
 from servers.server.workers import crew
 from servers.server.workers.crew import METRICS_SECONDS
 from servers.serving import stored_entry
-from servers.serving.graph_inference.runs import GIVE_UP_SECONDS
+from servers.serving.graph_runs import GIVE_UP_SECONDS
 from servers.serving.served_entry import LOAD_WAIT_SECONDS, RETRY_SECONDS
 from servers.serving.text_generation.text_model import STREAM_LIMIT
 from tests.support.checkout import ROOT

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from calculators.kit.requests.request_record import GenerationRecord, RequestRecord
 from calculators.kit.tasks import task_of_node
-from calculators.tensors.openvino.model import Model
 from graph_runtime import (
     NO_METRICS,
     MetricCounter,
@@ -31,6 +30,9 @@ from servers.operations.metrics.requests import (
     OvmsFamilies,
 )
 from servers.operations.request_log import RequestEnd
+
+if TYPE_CHECKING:
+    from calculators.tensors.openvino.model import Model
 
 #: Upper bounds in seconds.
 _WAITS: Final = (

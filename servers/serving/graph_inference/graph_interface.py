@@ -45,6 +45,7 @@ from servers.serving.graph_inference.stream_kinds import (
     takes_images,
 )
 from servers.serving.models.request_tensors import datatype_of
+from servers.serving.servable import VERSION
 from servers.serving.served_streams import type_of_output
 
 _log: Final = logging.getLogger(__name__)
@@ -219,11 +220,6 @@ def _type_of(spec: TensorSpec) -> TensorType:
         datatype,
         tuple(each.low if each.low == each.high else -1 for each in spec.shape),
     )
-
-
-#: The one version of a graph. "" and "0" stand for it.
-VERSION: Final = "1"
-VERSIONS: Final = frozenset(("", "0", VERSION))
 
 
 class GraphInterface:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-import weakref
 from bisect import bisect_right, insort
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from calculators.kit.places import Places
 from calculators.kit.requests.http_payload import ClientConnection, RequestError
 from calculators.tensors.inference import InferRequest, InferResponse, Parameter, Parameters, quoted
-from calculators.tensors.openvino.directory_models import ModelSources
+from calculators.tensors.openvino.directory_models import ModelProvider, ModelSources
 from calculators.tensors.openvino.placed_model import PlacedModels
 from graph_runtime import (
     CalculatorGraph,
@@ -29,14 +26,39 @@ from graph_runtime import (
     ValidatedGraph,
 )
 from graph_runtime.authoring.packet_type import PacketType, value_type_name
+from servers.config import GraphEntry
+from servers.contract.data_plane import ModelMetadata
 from servers.serving.graph_inference.graph_interface import (
-    VERSIONS,
     GraphInterface,
+    find_model_tensors,
     model_of_session,
     sessions_of,
 )
 from servers.serving.graph_inference.stream_kinds import OutputStreamKind
+from servers.serving.graph_runs import LoopDelivery, end_run, ending_of
+from servers.serving.servable import VERSIONS
 from servers.serving.served_streams import SideNeeds
+
+
+async def load_tensors(
+    entry: GraphEntry,
+    plan: ValidatedGraph,
+    models: ModelSources,
+    settings: ResourceSettings,
+) -> tuple[GraphInterface, ModelProvider]:
+    """Return the inputs and outputs of a graph, and its models.
+
+    The model of a session with a place is loaded there.
+
+    Raises:
+        GraphError: a model cannot be loaded, or what goes to it never fits it; the text names the
+            node.
+        GraphConfigError: see `GraphInterface`.
+    """
+    placed = await _place_models(plan, models, settings)
+    known = await find_model_tensors(plan, placed, needs_models=entry.needs_models)
+    return GraphInterface(entry.name, plan, known, entry.tensor_names), placed
+
 
 #: The parameter of requests, and of the answers of a stream.
 TIMESTAMP: Final = "OVMS_MP_TIMESTAMP"
@@ -142,7 +164,7 @@ class StreamTimes:
 _UNKNOWN: Final = Sent()
 
 
-async def place_models(
+async def _place_models(
     plan: ValidatedGraph, models: ModelSources, settings: ResourceSettings
 ) -> PlacedModels:
     """Return the models of a graph's sessions; sessions with a place have theirs there.
@@ -162,123 +184,93 @@ async def place_models(
     return placed
 
 
-#: Seconds that a cancelled run may take to end before it is abandoned.
-GIVE_UP_SECONDS: Final = 5.0
-
-_stuck: Final[weakref.WeakKeyDictionary[CalculatorGraph, asyncio.Future[None]]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-async def end_run(graph: CalculatorGraph, seconds: float = GIVE_UP_SECONDS) -> None:
-    """Cancel the run and wait for its end, even if this task is cancelled meanwhile.
-
-    A call in a thread of a pool that does not return cannot be ended. After ``seconds`` the run is
-    abandoned, and `ending_of` is done when it ends after all.
-    """
-
-    async def cancel() -> None:
-        graph.cancel()
-        with suppress(GraphError):
-            await graph.wait_until_done_async()
-
-    loop = asyncio.get_running_loop()
-    ending = loop.create_task(cancel())
-    due = loop.time() + seconds
-    while not ending.done() and loop.time() < due:
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([ending], timeout=due - loop.time())
-    if not ending.done():
-        _stuck[graph] = ending
-
-
-def ending_of(graph: CalculatorGraph) -> asyncio.Future[None] | None:
-    """Return a future for the end of an abandoned run; None if it was not abandoned."""
-    return _stuck.get(graph)
-
-
-def stuck_nodes(graph: CalculatorGraph) -> list[str]:
-    """Return the names of the nodes whose calls have not returned."""
-    return [node.name for node in graph.statistics().nodes if node.in_flight]
-
-
-T = TypeVar("T")
-
-
-class LoopDelivery(Generic[T]):
-    """Calls a function on the event loop for each item.
-
-    The threads of a pool call the observers of a graph, but fronts belong to the event loop. Make
-    this object on the loop.
-    """
-
-    def __init__(self, deliver: Callable[[T], object]) -> None:
-        self._deliver = deliver
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        self._waiting: deque[T] = deque()
-
-    def put(self, thing: T) -> None:
-        """Deliver an item, at once on the loop, else at its next turn. Safe in any thread."""
-        if threading.get_ident() != self._thread:
-            self._waiting.append(thing)
-            self._loop.call_soon_threadsafe(self.flush)
-            return
-        if self._waiting:
-            self.flush()
-        self._deliver(thing)
-
-    def flush(self) -> None:
-        """Deliver the items of other threads. Must be called on the loop."""
-        while self._waiting:
-            self._deliver(self._waiting.popleft())
-
-
 _log: Final = logging.getLogger(__name__)
 
 
-async def infer_once(
-    graph: CalculatorGraph,
-    interface: GraphInterface,
-    request: InferRequest,
-    side_packets: Mapping[str, Packet],
-) -> InferResponse:
-    """Run a new ``graph`` and return the answer, with one packet of each requested output.
+class TensorRuns:
+    """Runs of one graph with tensors. Made when the graph is loaded."""
 
-    Each input gets one packet, at 0 or at the timestamp of the request. Cancelling this coroutine
-    cancels the run.
+    def __init__(
+        self, interface: GraphInterface, plan: ValidatedGraph, supplied: Collection[str]
+    ) -> None:
+        """``supplied``: the names of side packets that do not come from requests."""
+        self._interface = interface
+        self._parameters = SideParameters(plan, supplied)
 
-    Raises:
-        RequestError: the request does not fit; or (INTERNAL) an output has no packet, or no tensor.
-        RunError: the run failed.
-    """
-    outputs = interface.wanted_outputs(request)
-    packets = await interface.packets_of(request, is_partial=False)
-    time = timestamp_in(request.parameters) or 0
-    found: dict[str, list[Any]] = {}
-    for output in outputs:
-        values = found[output.stream] = []
-        graph.observe_output_stream(output.stream, partial(_take, values))
-    try:
-        await graph.run_once_async(packets, side_packets, at=time)
-    except BaseException:
-        await end_run(graph)
-        raise
-    for stream, values in found.items():
-        if not values:
-            raise RequestError(
-                f"output {quoted(stream)}: the graph gave nothing for this request: "
-                f"{graph.silence(stream)}",
-                code=Code.INTERNAL,
-            )
-        if len(values) > 1:
-            _log.warning(
-                "the graph of model %r gave %d packets on %r for one request; the first is sent",
-                request.model,
-                len(values),
-                stream,
-            )
-    return interface.response(request.id, ((each, found[each.stream][0]) for each in outputs), {})
+    @property
+    def metadata(self) -> ModelMetadata:
+        """The metadata for clients."""
+        return self._interface.metadata
+
+    async def infer(
+        self, graph: CalculatorGraph, request: InferRequest, side_packets: Mapping[str, Packet]
+    ) -> InferResponse:
+        """Run a new ``graph`` and return the answer, with one packet of each requested output.
+
+        Each input gets one packet, at 0 or at the timestamp of the request. Cancelling this
+        coroutine cancels the run.
+
+        Args:
+            side_packets: those that no parameter of a request gives.
+
+        Raises:
+            RequestError: the request does not fit; or (INTERNAL) an output has no packet, or no
+                tensor.
+            RunError: the run failed.
+        """
+        side_packets = {**side_packets, **self._parameters.packets_of(request.parameters)}
+        outputs = self._interface.wanted_outputs(request)
+        packets = await self._interface.packets_of(request, is_partial=False)
+        time = timestamp_in(request.parameters) or 0
+        found: dict[str, list[Any]] = {}
+        for output in outputs:
+            values = found[output.stream] = []
+            graph.observe_output_stream(output.stream, partial(_take, values))
+        try:
+            await graph.run_once_async(packets, side_packets, at=time)
+        except BaseException:
+            await end_run(graph)
+            raise
+        for stream, values in found.items():
+            if not values:
+                raise RequestError(
+                    f"output {quoted(stream)}: the graph gave nothing for this request: "
+                    f"{graph.silence(stream)}",
+                    code=Code.INTERNAL,
+                )
+            if len(values) > 1:
+                _log.warning(
+                    "the graph of model %r gave %d packets on %r for one request; the first is "
+                    "sent",
+                    request.model,
+                    len(values),
+                    stream,
+                )
+        values_of = ((each, found[each.stream][0]) for each in outputs)
+        return self._interface.response(request.id, values_of, {})
+
+    async def start_stream(
+        self,
+        graph: CalculatorGraph,
+        first: InferRequest,
+        side_packets: Mapping[str, Packet],
+        client: ClientConnection,
+        emit: Callable[[InferResponse], object],
+    ) -> GraphStream:
+        """Start a run of a new ``graph`` for the requests of a stream.
+
+        Args:
+            first: the request whose parameters become side packets.
+            side_packets: those that no parameter of a request gives.
+
+        Raises:
+            RequestError: the parameters do not fit.
+            RunError: the run cannot start.
+        """
+        side_packets = {**side_packets, **self._parameters.packets_of(first.parameters)}
+        stream = GraphStream(graph, self._interface, first.model, client, emit)
+        await stream.start(side_packets)
+        return stream
 
 
 def _take(values: list[Any], stream: str, packet: Packet) -> None:

@@ -7,26 +7,20 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from calculators.kit.file_threads import in_file_thread
 from calculators.tensors.inference import quoted
 from calculators.tensors.openvino.directory_models import DirectoryModels, PlainModelSource
-from calculators.tensors.openvino.model import Model
 from graph_runtime import GraphError, NotFoundError, UnavailableError
 from graph_runtime.errors import did_you_mean
 from servers.config import ModelEntry
 from servers.config.entries import Scale
 from servers.contract.data_plane import IndexEntry, ModelMetadata, ServableState
 from servers.serving.loaded_graph import GraphSettings
-from servers.serving.models.model_version import (
-    ModelVersion,
-    VersionFolders,
-    find_versions,
-    source_of,
-)
-from servers.serving.models.request_tensors import metadata_of
+from servers.serving.models.version_folders import VersionFolders, find_versions, source_of
 from servers.serving.servable import (
     Loading,
     Servable,
@@ -35,6 +29,10 @@ from servers.serving.servable import (
     unavailable_error,
     version_status,
 )
+
+if TYPE_CHECKING:
+    from calculators.tensors.openvino.model import Model
+    from servers.serving.models.model_version import ModelVersion
 
 _log: Final = logging.getLogger(__name__)
 
@@ -157,6 +155,10 @@ class ModelDefinition:
             self._was_loaded.set()
 
     async def _load_versions(self, paths: Mapping[int, Path]) -> None:
+        # In a thread, and here: most servers of language models have no plain models.
+        await asyncio.to_thread(import_module, "servers.serving.models.model_version")
+        from servers.serving.models.model_version import ModelVersion
+
         chosen = self.entry.policy.chosen(paths)
         kept = {number: each for number, each in self.versions.items() if _answers(each)}
         for number in chosen:
@@ -285,6 +287,8 @@ class ModelDefinition:
         Raises:
             NotFoundError, UnavailableError: the version is not loaded.
         """
+        from servers.serving.models.request_tensors import metadata_of  # here: see `_load_versions`
+
         model = self._model(self.loaded(version))
         return ModelMetadata(
             self.name,

@@ -11,7 +11,7 @@ import pytest
 from calculators.kit.requests.http_answer import ResponsePacket
 from calculators.kit.requests.http_payload import HttpPayload
 from graph_runtime import Calculator, CalculatorContext, In, Out, Registry, ValidationError
-from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler
+from graph_runtime.streams.input_handlers.policies import DefaultInputStreamHandler
 from servers.config import find_graph
 from servers.serving.loaded_graph import load_graph
 

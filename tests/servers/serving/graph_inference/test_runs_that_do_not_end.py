@@ -18,7 +18,7 @@ from graph_runtime import (
     Registry,
     UnavailableError,
 )
-from servers.serving.graph_inference.runs import end_run, ending_of, stuck_nodes
+from servers.serving.graph_runs import end_run, ending_of, stuck_nodes
 from servers.serving.servable import UseCount
 from tests.support.patience import PATIENCE
 

@@ -10,7 +10,7 @@ import pytest
 from graph_runtime import NotFoundError, UnavailableError
 from servers.contract.data_plane import IndexEntry
 from servers.serving.model_repository import ModelRepository
-from servers.serving.models.model_version import find_versions
+from servers.serving.models.version_folders import find_versions
 from tests.calculators.tensors.openvino.tiny_models import save
 from tests.servers.serving.models.model_folders import (
     add_number_model,
