@@ -471,7 +471,7 @@ ROOT_DETOKENIZE: Final = replace(DETOKENIZE, id="detokenizeAtRoot", **_AT_ROOT)
 @cache
 def _ollama_chat() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS, parse_chat_request
+    from calculators.llm.api.ollama import CHAT_MEMBERS, parse_chat_request
 
     return Generating(members=CHAT_MEMBERS, parse=parse_chat_request, api=Api.OLLAMA_CHAT)
 
@@ -479,7 +479,7 @@ def _ollama_chat() -> Generating[Any]:
 @cache
 def _ollama_generate() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS, parse_generate_request
+    from calculators.llm.api.ollama import GENERATE_MEMBERS, parse_generate_request
 
     return Generating(
         members=GENERATE_MEMBERS, parse=parse_generate_request, api=Api.OLLAMA_GENERATE
@@ -508,7 +508,7 @@ def _loaded(
     """
     if any(members.get(name) not in (None, nothing) for name, nothing in _NOTHING.items()):
         return None
-    from calculators.llm.api.ollama.ollama_writer import loaded_answer
+    from calculators.llm.api.ollama import loaded_answer
     from calculators.llm.requests.model_defaults import ModelDefaults
     from calculators.llm.requests.request_limits import LIMITS
 

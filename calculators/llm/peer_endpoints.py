@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @cache
 def _llama_cpp_completion() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.llama_cpp.completion_request import (
+    from calculators.llm.api.llama_cpp import (
         COMPLETION_MEMBERS_OF_LLAMA_CPP,
         parse_llama_cpp_completion,
     )
@@ -38,7 +38,7 @@ def _llama_cpp_completion() -> Generating[Any]:
 @cache
 def _infill() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.llama_cpp.completion_request import (
+    from calculators.llm.api.llama_cpp import (
         INFILL_MEMBERS,
         parse_infill_request,
     )
@@ -93,18 +93,18 @@ def _generate() -> Generating[Any]:
     """Return the code of ``/generate``, which SGLang's clients post bodies of their own to."""
     from calculators.kit.requests import fields, members
     from calculators.kit.requests.schema import const, record
-    from calculators.llm.api.sglang import generate_request
+    from calculators.llm.api import sglang
 
     tgi = _tgi(is_list=False)
-    of_sglangs_only = generate_request.GENERATE_MEMBERS.keys() - tgi.members.keys()
+    of_sglangs_only = sglang.GENERATE_MEMBERS.keys() - tgi.members.keys()
 
     def parse(body: object, limits: RequestLimits, defaults: ModelDefaults) -> CompletionRequest:
-        is_sglangs = generate_request.is_sglangs(body)
+        is_sglangs = sglang.is_sglangs(body)
         if isinstance(body, dict) and not is_sglangs:
             for name in body.keys() & of_sglangs_only:
                 if body[name] is not None:
                     raise fields.combined(name, "inputs")
-        read = generate_request.parse_generate_request if is_sglangs else tgi.parse
+        read = sglang.parse_generate_request if is_sglangs else tgi.parse
         return read(body, limits, defaults)
 
     nothing = const(None)
@@ -113,14 +113,14 @@ def _generate() -> Generating[Any]:
         {"inputs": nothing, "parameters": nothing},
         anyOf=[{"required": ["text"]}, {"required": ["input_ids"]}],
     )
-    both = tgi.members.keys() & generate_request.GENERATE_MEMBERS.keys()
+    both = tgi.members.keys() & sglang.GENERATE_MEMBERS.keys()
     texts = (
         replace(member, is_required=False, beside={} if name in both else of_tgi)
         for name, member in tgi.members.items()
     )
     sglangs = (
         member if name in both or member.beside else replace(member, beside=of_sglang)
-        for name, member in generate_request.GENERATE_MEMBERS.items()
+        for name, member in sglang.GENERATE_MEMBERS.items()
     )
     return Generating(
         members=members.table(sglangs, texts),
@@ -133,7 +133,7 @@ def _generate() -> Generating[Any]:
 @cache
 def _tgi(*, is_list: bool) -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.tgi.generate_request import GENERATE_MEMBERS, parse_generate_request
+    from calculators.llm.api.tgi import GENERATE_MEMBERS, parse_generate_request
 
     return Generating(
         members=GENERATE_MEMBERS,
@@ -277,7 +277,7 @@ APPLY_TEMPLATE: Final = LlmEndpoint(
 @cache
 def _cohere_chat() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.cohere.chat_request import (
+    from calculators.llm.api.cohere import (
         COHERE_CHAT_MEMBERS,
         parse_cohere_chat_request,
     )
@@ -288,7 +288,7 @@ def _cohere_chat() -> Generating[Any]:
 
 
 def _cohere_schemas() -> Mapping[str, Schema]:
-    from calculators.llm.api.cohere.chat_request import COHERE_SCHEMAS
+    from calculators.llm.api.cohere import COHERE_SCHEMAS
 
     return COHERE_SCHEMAS
 

@@ -22,7 +22,7 @@ SHOWN: Final = {
     "calculators/llm/prompt/chat_template/environment.py": "the date, for templates that write it",
     "calculators/llm/prompt/chat_template/detector.py": "the date, for templates that write it",
     "calculators/llm/http_llm_calculator.py": "timestamps of turns, each above the one before",
-    "calculators/llm/api/ollama/ollama_writer.py": "the time of an answer",
+    "calculators/llm/api/ollama.py": "the time of an answer",
     "servers/fronts/http/ollama_requests.py": "when a model will be unloaded",
     "servers/batches/objects.py": "expiry, which outlives processes and restarts of the machine",
     "servers/serving/page_sources.py": "when it was",

@@ -23,12 +23,12 @@ from calculators.language.generation_request import (
     frozen,
 )
 from calculators.llm.api.anthropic.messages_request import MESSAGES_MEMBERS, MessagesRequest
-from calculators.llm.api.cohere.chat_request import CohereChatRequest
+from calculators.llm.api.cohere import CohereChatRequest
 from calculators.llm.api.google.generate_content_request import GenerateContentRequest
-from calculators.llm.api.ollama.ollama_request import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
-from calculators.llm.api.ollama.ollama_request import GENERATE_MEMBERS
+from calculators.llm.api.ollama import CHAT_MEMBERS as OLLAMA_CHAT_MEMBERS
+from calculators.llm.api.ollama import GENERATE_MEMBERS
 from calculators.llm.api.openai.responses_request import RESPONSES_MEMBERS, ResponsesRequest
-from calculators.llm.api.sglang.generate_request import SglangRequest
+from calculators.llm.api.sglang import SglangRequest
 from calculators.llm.requests.checked_request import (
     TRUNCATION_MEMBERS,
     CheckedRequest,

@@ -18,15 +18,15 @@ from calculators.language.generation_request import TEXT_APIS, Api, GenerationRe
 from calculators.llm.answers.answer_writer import AnswerWriter, DeltaWriter
 from calculators.llm.answers.response import DONE
 from calculators.llm.api.anthropic.messages_writer import messages_writer
-from calculators.llm.api.cohere.chat_writer import CohereChatWriter
+from calculators.llm.api.cohere import CohereChatWriter
 from calculators.llm.api.google.generate_content_writer import GenerateContentWriter
-from calculators.llm.api.llama_cpp.completion_writer import LlamaCppWriter
+from calculators.llm.api.llama_cpp import LlamaCppWriter
 from calculators.llm.api.neutral_request import new_answer_id
-from calculators.llm.api.ollama.ollama_writer import ollama_writer
+from calculators.llm.api.ollama import ollama_writer
 from calculators.llm.api.openai.completions_writer import chat_writer, completion_writer
 from calculators.llm.api.openai.responses_writer import responses_writer
-from calculators.llm.api.sglang.generate_writer import SglangWriter
-from calculators.llm.api.tgi.generate_writer import GenerateWriter
+from calculators.llm.api.sglang import SglangWriter
+from calculators.llm.api.tgi import GenerateWriter
 
 
 def answer_writer(begun: Begun) -> AnswerWriter:

@@ -6,7 +6,7 @@ from typing import Final
 
 from calculators.kit.requests import schema
 from calculators.kit.requests.members import COUNT
-from calculators.llm.api.ollama.ollama_request import options_schema
+from calculators.llm.api.ollama import options_schema
 
 _NANOSECONDS: Final = schema.integer("In nanoseconds.", minimum=0)
 _CALL: Final = schema.request(

@@ -1,7 +1,8 @@
 """Requests to ``:generateContent`` and ``:countTokens``: members, readers, checked requests.
 
 The path names the model, the method of the path says whether the answer is a stream, and the query
-says of what form; the front adds these to the body as members.
+says of what form; the front adds these to the body as members. A ``Schema`` is OpenAPI's of 2021,
+with types in capital letters; `json_schema` translates it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import structs
 
 from calculators.kit.requests import fields
 from calculators.kit.requests import members as declared
-from calculators.kit.requests.google_json import camel_case, read_object
+from calculators.kit.requests.google_json import camel_case, camel_name, read_object
 from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.schema import Schema, array, const, one_of, record, ref, string
 from calculators.kit.tasks.endpoint import StreamForm
@@ -26,7 +27,6 @@ from calculators.language.generation_request import (
     Tools,
 )
 from calculators.llm.api.google.contents import read_contents
-from calculators.llm.api.google.schemas import json_schema
 from calculators.llm.grammars import formats
 from calculators.llm.requests.checked_request import read_generation
 from calculators.llm.requests.completions_request import ChatRequest, CountTokensRequest
@@ -35,6 +35,86 @@ from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import LIMITS, RequestLimits
 from calculators.llm.requests.structured_output import MAX_CHOICES, MAX_SIZE, check_size
 from calculators.llm.requests.tools import NO_SUCH_TOOL, read_tools
+
+#: Keywords with a number that protobuf may write as a text, as 64-bit integers in JSON.
+_COUNTS: Final = frozenset(
+    {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+)
+_SCHEMAS: Final = frozenset({"items", "additionalProperties"})
+_LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_TABLES: Final = frozenset({"properties", "$defs"})
+#: Names that JSON schemas have otherwise.
+_RENAMED: Final = {"defs": "$defs", "ref": "$ref", "any_of": "anyOf"}
+#: Formats that say which number or text it is, and restrict nothing.
+_NO_FORMATS: Final = frozenset({"enum", "int32", "int64", "float", "double", "byte"})
+
+
+def json_schema(value: object, path: str) -> Schema:
+    """Return a ``Schema`` of Google's as a JSON schema.
+
+    Raises:
+        RequestError: it is not an object, too long, or nested too deeply.
+    """
+    if not isinstance(value, dict):
+        raise fields.wrong_type(path, "a schema (an object)", value)
+    check_size(value, MAX_SIZE, path)
+    try:
+        made: Schema = _converted(value)
+    except RecursionError:
+        raise fields.invalid(path, "it is nested too deeply") from None
+    return made
+
+
+def _converted(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    made: Schema = {}
+    for given, each in value.items():
+        name = _RENAMED.get(given) or camel_name(given)
+        if each is None or name in ("nullable", "propertyOrdering", "example"):
+            continue
+        if name == "type":
+            if each != "TYPE_UNSPECIFIED":
+                made["type"] = _lower(each)
+        elif name == "format" and each in _NO_FORMATS:
+            continue
+        elif name in _COUNTS and isinstance(each, str) and each.isdecimal():
+            made[name] = int(each[:18])
+        elif name in _SCHEMAS:
+            made[name] = _converted(each)
+        elif name in _LISTS and isinstance(each, list):
+            made[name] = [_converted(inner) for inner in each]
+        elif name in _TABLES and isinstance(each, dict):
+            made[name] = {key: _converted(inner) for key, inner in each.items()}
+        else:
+            made[name] = each
+    _order(made, value.get("propertyOrdering") or value.get("property_ordering"))
+    return _with_null(made) if value.get("nullable") is True else made
+
+
+def _lower(kind: Any) -> Any:
+    if isinstance(kind, list):
+        return [_lower(each) for each in kind]
+    return kind.lower() if isinstance(kind, str) else kind
+
+
+def _order(schema: Schema, names: object) -> None:
+    """Put the properties into the order in which the model is to write them."""
+    properties = schema.get("properties")
+    if isinstance(names, list) and isinstance(properties, dict):
+        first = [name for name in names if isinstance(name, str) and name in properties]
+        schema["properties"] = {**{name: properties[name] for name in first}, **properties}
+
+
+def _with_null(schema: Schema) -> Schema:
+    if isinstance(schema.get("enum"), list):
+        return {"anyOf": [schema, {"type": "null"}]}
+    if isinstance(schema.get("type"), str):
+        return {**schema, "type": [schema["type"], "null"]}
+    if isinstance(schema.get("anyOf"), list):
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    return schema
+
 
 #: The members that the path and the query of a stream have.
 _OF_PATH: Final[tuple[str, ...]] = ("model", "stream", "alt")

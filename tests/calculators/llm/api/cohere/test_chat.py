@@ -12,8 +12,12 @@ from calculators.language.delta import Begun, FinishReason, Usage
 from calculators.language.events import Arguments, Content, OutputEvent, Reasoning, ToolCall
 from calculators.language.generation_request import Api, GenerationRequest, Source
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.api.cohere.chat_request import CohereChatRequest, parse_cohere_chat_request
-from calculators.llm.api.cohere.chat_writer import CohereChatWriter, citations
+from calculators.llm.api.cohere import (
+    CohereChatRequest,
+    CohereChatWriter,
+    citations,
+    parse_cohere_chat_request,
+)
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

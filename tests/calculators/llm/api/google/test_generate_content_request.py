@@ -12,10 +12,10 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.kit.requests.request_record import RequestRecord, set_current_record
 from calculators.llm.api.google.generate_content_request import (
     GenerateContentRequest,
+    json_schema,
     parse_count_tokens_request,
     parse_generate_content_request,
 )
-from calculators.llm.api.google.schemas import json_schema
 from calculators.llm.requests.model_defaults import ModelDefaults
 from calculators.llm.requests.request_limits import RequestLimits
 

@@ -8,7 +8,7 @@ import pytest
 
 from calculators.kit.requests.http_payload import ClientConnection, NoClient, RequestError
 from calculators.language.generation_request import Api, GenerationRequest, Infill
-from calculators.llm.api.llama_cpp.completion_request import (
+from calculators.llm.api.llama_cpp import (
     parse_infill_request,
     parse_llama_cpp_completion,
 )

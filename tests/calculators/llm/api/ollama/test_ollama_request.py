@@ -19,7 +19,7 @@ from calculators.llm.api.neutral_request import (
     neutral_request,
     resolved_request,
 )
-from calculators.llm.api.ollama.ollama_request import (
+from calculators.llm.api.ollama import (
     parse_chat_request,
     parse_generate_request,
 )

@@ -23,7 +23,7 @@ from calculators.language.events import (
 )
 from calculators.language.generation_request import Api, GenerationRequest
 from calculators.llm.answers.response import AnswerChoice
-from calculators.llm.api.ollama.ollama_writer import loaded_answer, ollama_writer
+from calculators.llm.api.ollama import loaded_answer, ollama_writer
 from calculators.llm.api.whole_answer import events_of_answer
 
 USAGE = Usage(5, 4)

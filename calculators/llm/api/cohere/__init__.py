@@ -1,1 +1,0 @@
-"""Cohere's API of chats: its requests and answers."""

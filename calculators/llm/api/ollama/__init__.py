@@ -1,1 +1,0 @@
-"""Ollama's wire format: request bodies in, response bodies and lines out. No transport."""

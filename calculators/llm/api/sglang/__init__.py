@@ -1,1 +1,0 @@
-"""SGLang's own API of generation."""
