@@ -23,8 +23,8 @@ from graph_runtime.language.tag_map import TagMap, parse_tag_index
 from graph_runtime.plan.link_errors import check_sync_sets, undeclared_executor
 from graph_runtime.plan.plan import GraphWarning
 from graph_runtime.plan.registry import Registry, unknown_calculator
-from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler, Settings
 from graph_runtime.streams.input_handlers.handler import InputStreamHandler
+from graph_runtime.streams.input_handlers.policies import DefaultInputStreamHandler, Settings
 from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler, places_of
 from graphrt_base.interrupts import raise_interrupt
 

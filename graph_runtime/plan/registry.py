@@ -25,15 +25,17 @@ from graph_runtime.language.text_parser import type_sources
 from graph_runtime.options.isolated_modules import new_package_name, own_name
 from graph_runtime.plan.resources import ResourceInitializer
 from graph_runtime.plan.subgraph import Subgraph
-from graph_runtime.streams.input_handlers.barrier import BarrierInputStreamHandler
-from graph_runtime.streams.input_handlers.default import DefaultInputStreamHandler
-from graph_runtime.streams.input_handlers.early_close import EarlyCloseInputStreamHandler
-from graph_runtime.streams.input_handlers.fixed_size import FixedSizeInputStreamHandler
 from graph_runtime.streams.input_handlers.handler import InputStreamHandler
-from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamHandler
-from graph_runtime.streams.input_handlers.mux import MuxInputStreamHandler
+from graph_runtime.streams.input_handlers.policies import (
+    BarrierInputStreamHandler,
+    DefaultInputStreamHandler,
+    EarlyCloseInputStreamHandler,
+    FixedSizeInputStreamHandler,
+    ImmediateInputStreamHandler,
+    MuxInputStreamHandler,
+    TimestampAlignInputStreamHandler,
+)
 from graph_runtime.streams.input_handlers.sync_set import SyncSetInputStreamHandler
-from graph_runtime.streams.input_handlers.timestamp_align import TimestampAlignInputStreamHandler
 from graphrt_base.interrupts import raise_interrupt
 
 ENTRY_POINT_GROUP: Final = "graphrt.calculators"

@@ -6,7 +6,7 @@ first error; this validation goes on while further findings still make sense.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import Any
@@ -39,7 +39,6 @@ from graph_runtime.plan.plan import (
 from graph_runtime.plan.registry import REGISTRY, Registry
 from graph_runtime.plan.stall_check import stall_warnings
 from graph_runtime.plan.subgraph import expand_subgraphs
-from graph_runtime.plan.unread_check import unread_warnings
 
 DEFAULT_MAX_QUEUE_SIZE = 100
 
@@ -110,7 +109,7 @@ class _Validation:
             raise ValidationError(self.findings)
         plan = self._plan()
         self._warn_of_outputs()
-        found = (*self.warnings, *stall_warnings(plan), *unread_warnings(plan))
+        found = (*self.warnings, *stall_warnings(plan), *_unread_warnings(plan))
         return replace(plan, warnings=found)
 
     # Findings -------------------------------------------------------------------------------------
@@ -553,3 +552,49 @@ def _names(entries: Any) -> list[str]:
         except GraphConfigError:
             continue  # reported with its node
     return names
+
+
+def _unread_warnings(plan: ValidatedGraph) -> Iterator[GraphWarning]:
+    """Warn of streams whose packets must be read and have no reader.
+
+    A type of packets demands a reader by its class attribute ``must_be_read``. A graph without
+    outputs is left out: observers may read its streams.
+    """
+    if not plan.outputs.names:
+        return
+    read = {*plan.consumers, *plan.outputs.names}
+    for node in plan.nodes:
+        for name, kind in zip(node.outputs.names, node.output_types, strict=True):
+            if name not in read and _must_be_read(kind):
+                yield _unread_warning(plan, node, name, kind)
+
+
+def _must_be_read(kind: PacketType) -> bool:
+    return any(getattr(each, "must_be_read", False) for each in kind.root().types)
+
+
+def _unread_warning(
+    plan: ValidatedGraph, node: NodePlan, name: str, kind: PacketType
+) -> GraphWarning:
+    wanted = kind.root().types
+    for source, each in zip(node.inputs.names, node.input_types, strict=True):
+        others = [
+            plan.nodes[reader].name
+            for reader, _ in plan.consumers[source]
+            if reader != node.node_id and each.root().types == wanted
+        ]
+        if others:
+            return GraphWarning(
+                f'makes "{name}" of "{source}", but nobody reads "{name}": node "{others[0]}" '
+                f'reads "{source}", past this node',
+                node.name,
+                node.origin,
+                f'let node "{others[0]}" read "{name}"',
+            )
+    return GraphWarning(
+        f'sends "{name}", and nobody reads it',
+        node.name,
+        node.origin,
+        "connect it, or leave out the node",
+        is_mistake=True,
+    )

@@ -28,7 +28,7 @@ from graph_runtime import (
     resource_initializer,
 )
 from graph_runtime.plan.registry import ENTRY_POINT_GROUP, new_package
-from graph_runtime.streams.input_handlers.immediate import ImmediateInputStreamHandler
+from graph_runtime.streams.input_handlers.policies import ImmediateInputStreamHandler
 from graph_runtime.testing import Sink
 from tests.graph_runtime.small_calculators import Double, Forward, one_node
 

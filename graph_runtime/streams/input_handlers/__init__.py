@@ -1,1 +1,1 @@
-"""Input stream handlers: when a node is ready, and with which packets. One policy per file."""
+"""Input stream handlers: when a node is ready, and with which packets."""
