@@ -397,13 +397,13 @@ class ImageGenerationTask(Task):
 
     def further_names(self, config: messages.CalculatorGraphConfig) -> Iterable[str]:
         """Yield the name of each LoRA adapter and composite, as the options have it."""
-        from calculators.images.image_generation.node_options import OPTIONS_TYPE
         from graph_runtime import GraphError, find_options, has_options
+        from protos import messages
 
         for node in config.node:
             try:
-                if has_options(node, OPTIONS_TYPE):
-                    options = find_options(node, OPTIONS_TYPE)
+                if has_options(node, messages.ImageGenCalculatorOptions):
+                    options = find_options(node, messages.ImageGenCalculatorOptions)
                     yield from (each.alias for each in options.lora_adapters)
                     yield from (each.alias for each in options.composite_lora_adapters)
             except GraphError:  # reported when the graph is loaded

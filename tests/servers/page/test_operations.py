@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from servers.page.operations import MOST_LINES, LastLines
+from servers.page.feed import MOST_LINES, LastLines
 from servers.page.settings import PageSettings
 from tests.servers.page.watching import Page, on_page
 
