@@ -273,6 +273,7 @@ Delta: TypeAlias = Submitted | Begun | Gained | Finished | Ended | Failed | Tool
 
 
 _TEXTS: Final = (Content, Reasoning, Arguments)
+_GROUPS: Final = (tuple, list)
 
 
 class Deltas(tuple[Delta, ...]):
@@ -290,7 +291,7 @@ class Deltas(tuple[Delta, ...]):
         made = super().__new__(cls, items)
         for item in made:
             # The quick way of almost every packet: texts of one choice.
-            if type(item) is Gained and type(item.choice) is int and type(item.events) is tuple:
+            if type(item) is Gained and type(item.choice) is int and type(item.events) in _GROUPS:
                 for event in item.events:
                     if not isinstance(event, _TEXTS) or type(event.text) is not str:
                         break

@@ -471,9 +471,10 @@ class GenerationRequest:
         if self.api in TEXT_APIS and not self.prompts:
             raise AuthorMistake(f"prompts of a request is empty: {_MEANT['prompts']}")
         for name, references in (("images", self.images), ("sounds", self.sounds)):
-            for part in (each for reference in references for each in reference[:2]):
-                if type(part) is not str:
-                    raise _mistake(name, part)
+            for reference in references:
+                for part in reference[:2]:
+                    if type(part) is not str:
+                        raise _mistake(name, part)
         for image in self.images:
             wrong_parts: list[Any] = [frame for frame in image.frames if type(frame) is not str]
             if type(image.video) not in (VideoSampling, NoneType):

@@ -138,7 +138,7 @@ class ServingLimits:
     def length(self) -> int | None:
         """The most tokens of prompt and answer together; None is no limit."""
         known = (self.request.max_model_length, self.cache)
-        return min((each for each in known if each is not None), default=None)
+        return min([each for each in known if each is not None], default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

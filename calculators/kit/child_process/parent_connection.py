@@ -129,13 +129,13 @@ class ParentConnection:
         timeout: float | None = 0.0
         if wait:
             timeout = None if seconds is None else seconds * 1000
-        ready = self._poll.poll(timeout)
+        ready = dict(self._poll.poll(timeout))
         if not ready:
             return
-        if any(descriptor == self._woken for descriptor, _ in ready):
+        if self._woken in ready:
             os.read(self._woken, 4096)
         if self._listener is not None:
-            yield from self._receive_links(dict(ready))
+            yield from self._receive_links(ready)
             self.link = 0
         try:
             # Without waiting: another descriptor may have been the ready one.
@@ -203,7 +203,11 @@ class ParentConnection:
             ParentGone: the parent is gone.
         """
         if number == 0:
-            self._send(pieces)
+            try:
+                for piece in framed(*pieces):
+                    self._socket.sendall(piece)
+            except OSError as error:
+                raise ParentGone from error
             return
         link = self._links.get(number)
         if link is None:
@@ -223,17 +227,7 @@ class ParentConnection:
         Raises:
             ParentGone: the parent is gone.
         """
-        if self.link:
-            self.send_to(self.link, *pieces)
-        else:
-            self._send(pieces)
-
-    def _send(self, pieces: tuple[Piece, ...]) -> None:
-        try:
-            for piece in framed(*pieces):
-                self._socket.sendall(piece)
-        except OSError as error:
-            raise ParentGone from error
+        self.send_to(self.link, *pieces)
 
 
 def _inherited_listener() -> socket.socket | None:

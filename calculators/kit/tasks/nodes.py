@@ -90,7 +90,7 @@ class PayloadCalculator(Calculator):
             (self.request, self.response),
             (self.http_request, self.http_response),
         ):
-            if cc.is_connected(request) and not cc.is_empty(request):
+            if not cc.is_empty(request):
                 # No name for the payload here: a body may be large, and `answer` may let go of it.
                 await self.answer(cc, _current(cc.take(request)), response)
 

@@ -186,7 +186,9 @@ class Answer:
                 self._generation.cancel_choice(number)
             if record is not None:
                 record.finish_reasons += [str(reason)] * len(targets)
-        events = choice.with_call_ends(gain.events)
+        events: Sequence[Event] = gain.events
+        if choice.calls:
+            events = choice.with_call_ends(gain.events)
         # A call is not for ears: what the model makes of its text is left out.
         if tokens.speech and not choice.calls:
             assert self._spoken_tokens is not None

@@ -364,13 +364,11 @@ class Choice:
     # The ends of calls ---------------------------------------------------------------------------
 
     def with_call_ends(self, events: Sequence[OutputEvent]) -> Sequence[Event]:
-        """Return the events with a `CallDone` after the last arguments of each call.
+        """Return the events of a choice with calls, and a `CallDone` after each call's arguments.
 
         A call ends before the next call, before text that is not only white space, and with its
         choice. White space alone ends none: models write it between the parts of a call.
         """
-        if not self.calls:
-            return events
         ended: list[Event] = []
         for event in events:
             match event:

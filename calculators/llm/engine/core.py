@@ -101,30 +101,27 @@ class GuidedRequests:
     The library appends to a list of compile times without a lock, both when it compiles and in the
     first step of a request with a grammar. So nothing is compiled while such a request has not
     begun, and none begins while a grammar is compiled.
+
+    Attributes:
+        waiting: the requests that are held back, with their grammars, the oldest first.
     """
 
     def __init__(self, pipeline: GrammarPipeline) -> None:
         self._pipeline = pipeline
-        #: The oldest first.
-        self._waiting: list[tuple[Add, Grammar]] = []
+        self.waiting: list[tuple[Add, Grammar]] = []
         self._turn = 0
         self._beginning: set[int] = set()
         self._thread: Thread | None = None
         self._failure: tuple[Grammar, str] | None = None
 
-    @property
-    def is_waiting(self) -> bool:
-        """True if a request is held back."""
-        return bool(self._waiting)
-
     def put(self, request: Add, grammar: Grammar) -> None:
         """Hold back a request."""
-        self._waiting.append((request, grammar))
+        self.waiting.append((request, grammar))
 
     def forget(self, request_id: int) -> None:
         """Forget a request that was cancelled or has failed."""
         self._beginning.discard(request_id)
-        self._waiting = [entry for entry in self._waiting if entry[0].request_id != request_id]
+        self.waiting = [entry for entry in self.waiting if entry[0].request_id != request_id]
 
     def note(self, gained: list[NewTokens]) -> None:
         """Note the tokens of a step: their requests have begun."""
@@ -139,7 +136,7 @@ class GuidedRequests:
             self._thread = None
         failed = [] if self._failure is None else self._refused_by(*self._failure)
         ready: list[Add] = []
-        while self._waiting:
+        while self.waiting:
             grammar = self._next()
             if not self._pipeline.is_compiled(grammar):
                 if not self._beginning:
@@ -154,8 +151,8 @@ class GuidedRequests:
                 break
             self._turn += 1
             # All requests of this grammar begin together: none of them compiles anything any more.
-            begun = [request for request, other in self._waiting if other == grammar]
-            self._waiting = [entry for entry in self._waiting if entry[1] != grammar]
+            begun = [request for request, other in self.waiting if other == grammar]
+            self.waiting = [entry for entry in self.waiting if entry[1] != grammar]
             self._beginning.update(request.request_id for request in begun)
             ready += begun
         return ready, failed
@@ -163,8 +160,8 @@ class GuidedRequests:
     def _next(self) -> Grammar:
         """Return the grammar whose requests begin next, or that is compiled next."""
         if self._turn % _OLDEST_EVERY == _OLDEST_EVERY - 1:
-            return self._waiting[0][1]
-        return min((grammar for _, grammar in self._waiting), key=lambda each: len(each.text))
+            return self.waiting[0][1]
+        return min((grammar for _, grammar in self.waiting), key=lambda each: len(each.text))
 
     def wait(self, seconds: float) -> None:
         """Return when the grammar is compiled, or after ``seconds``."""
@@ -175,7 +172,7 @@ class GuidedRequests:
         self._failure = None
         failed = [
             FailedGeneration(request.request_id, f"the grammar cannot be used: {reason}")
-            for request, grammar in self._waiting
+            for request, grammar in self.waiting
             if grammar == broken
         ]
         for each in failed:
@@ -299,13 +296,13 @@ class EngineCore:
             bool(self._refused)
             or self._owes_metrics
             or self._pipeline.has_news
-            or self._guided.is_waiting
+            or bool(self._guided.waiting)
         )
 
     @property
     def is_busy(self) -> bool:
         """True if any request is unfinished."""
-        return self._pipeline.has_work or self._guided.is_waiting
+        return self._pipeline.has_work or bool(self._guided.waiting)
 
     def handle(self, message: Add | CancelGeneration) -> None:
         """Apply a message; the next step reports its outcome."""
@@ -342,7 +339,7 @@ class EngineCore:
         self._refused += failed
         for message in ready:
             self._add(message)
-        if self._guided.is_waiting and not self._pipeline.has_work:
+        if self._guided.waiting and not self._pipeline.has_work:
             self._guided.wait(_COMPILING_SECONDS)
         refused, self._refused = self._refused, []
         gained: list[NewTokens] = []

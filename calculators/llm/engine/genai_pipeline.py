@@ -157,9 +157,8 @@ class GenaiPipeline:
     def has_work(self) -> bool:
         return bool(self._handles)
 
-    @property
-    def has_news(self) -> bool:
-        return bool(self._handles)
+    #: Every step advances all requests.
+    has_news = has_work
 
     def add(self, request: Add) -> None:
         try:

@@ -343,8 +343,9 @@ def _message(value: object, path: str, left_out: list[str]) -> dict[str, Any]:
     if isinstance(value.get("reasoning"), str):
         # Newer clients of vLLM send reasoning back under this name.
         message.setdefault("reasoning_content", value["reasoning"])
-    if details := _texts_of_details(value.get("reasoning_details")):
-        message.setdefault("reasoning_content", details)
+    details = value.get("reasoning_details")
+    if isinstance(details, list) and (texts := _texts_of_details(details)):
+        message.setdefault("reasoning_content", texts)
     if thoughts:
         message.setdefault("reasoning_content", "\n".join(thoughts))
     if not message.get("content") and isinstance(value.get("refusal"), str):
@@ -353,11 +354,9 @@ def _message(value: object, path: str, left_out: list[str]) -> dict[str, Any]:
     return message
 
 
-def _texts_of_details(details: object) -> str:
+def _texts_of_details(details: Sequence[object]) -> str:
     """Return the reasoning in OpenRouter's form; encrypted parts and other values have none."""
-    parts = (
-        [part for part in details if isinstance(part, dict)] if isinstance(details, list) else []
-    )
+    parts = [part for part in details if isinstance(part, dict)]
     texts = [part.get("text") or part.get("summary") for part in parts]
     return "".join(text for text in texts if isinstance(text, str))
 

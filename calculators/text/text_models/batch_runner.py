@@ -308,7 +308,7 @@ class BatchQueue:
     def _in_order(self) -> Iterator[_Request]:
         """The requests in the order of turns: the first of each client, then the second ones."""
         turns = zip_longest(*(requests.values() for requests in self._clients.values()))
-        return (each for each in chain.from_iterable(turns) if each is not None)
+        return filter(None, chain.from_iterable(turns))
 
     def _remove(self, request: _Request) -> None:
         del self._requests[request.number]

@@ -107,7 +107,7 @@ class QuestionRoutes:
     def _own(
         self, answer: EncoderAnswer | EncoderRefused
     ) -> tuple[int, EncoderAnswer | EncoderRefused]:
-        self.finish(answer.number)
+        self._open.discard(answer.number)
         return answer.number >> _BITS, replace(answer, number=answer.number & _OWN)
 
 
