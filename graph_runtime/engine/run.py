@@ -363,7 +363,9 @@ class Run:
             for queue in self.scheduler.queues:
                 queue.clear()
         # Without the lock, so that a handler may ask the graph.
-        failures = self.call_status_handlers("POST_RUN", self.error)
+        failures: list[GraphError] = []
+        if self.plan.status_handlers:
+            failures = self.call_status_handlers("POST_RUN", self.error)
         with self.lock:
             for failure in failures:
                 self.scheduler.log.record(failure)

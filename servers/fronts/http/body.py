@@ -86,7 +86,7 @@ def parse_json(body: bytes, *, max_depth: int, max_elements: int, advice: str = 
         members += len(mapping)
         return mapping
 
-    fractions = sum(skeleton.count(sign) for sign in (b".", b"e", b"E"))
+    fractions = skeleton.count(b".") + skeleton.count(b"e") + skeleton.count(b"E")
     # Inexact numbers, which cost nothing, if the values are read again.
     mode = None if fractions <= _MANY_FRACTIONS else rapidjson.NM_NATIVE
     try:

@@ -106,7 +106,7 @@ class GraphAnswer(Struct, eq=False):
         """
         if isinstance(packet, HttpAnswer):
             self._begin(packet)
-        elif self.stream is not None or self._begin_events(packet):
+        elif self.stream is not None or (self.finds_events and self._begin_events(packet)):
             assert self.stream is not None
             if not self.has_begun and self.events_of is not None:
                 packet = _as_events(packet, self.events_of)
@@ -187,7 +187,7 @@ class GraphAnswer(Struct, eq=False):
 
     def _begin_events(self, packet: str | bytes) -> bool:
         """Begin a stream if the first packet is made of events, which no JSON begins like."""
-        if self.has_begun or not self.finds_events:
+        if self.has_begun:
             return False
         if not packet[:_EVENT_CHARS].startswith(_STREAMS.get(type(packet), ())):
             return False
@@ -359,7 +359,7 @@ class GraphRequests:
                 if released:
                     self._data_plane.release(released)
                 else:
-                    await self._resolve(exchange, model, Method.UNARY, members)
+                    await self._tagged(exchange, model, Method.UNARY, members)
                 return await send_whole(exchange, _JSON_FIELDS, (loaded.encode(),))
         streams = may_stream(path) if endpoint is None else endpoint.streams
         by_default = endpoint is not None and endpoint.streams_by_default
@@ -443,7 +443,10 @@ class GraphRequests:
         exchange.record.model = model
         try:
             try:
-                servable = await self._resolve(exchange, model, method, left[0].parsed_json)
+                if exchange.error_form is ErrorForm.OLLAMA:
+                    servable = await self._tagged(exchange, model, method, left[0].parsed_json)
+                else:
+                    servable = await self._data_plane.resolve(model, method)
                 await servable.answer(left.pop(), answer.emit)
             except asyncio.CancelledError as cancellation:
                 raise exchange.reason_of(cancellation) from None
@@ -454,19 +457,16 @@ class GraphRequests:
             return SentResponse()
         return await answer.end()
 
-    async def _resolve(
+    async def _tagged(
         self, exchange: Exchange, model: str, method: Method, members: Any
     ) -> LoadedServable:
-        """Return the servable for a request. Call it at once.
+        """Return the servable that a client of Ollama's names, with a tag or without.
 
-        A client of Ollama's may name it with a tag or without; ``members``, of its body, then get
-        the name that is served.
+        ``members``, of its body, get the name that is served.
 
         Raises:
             NotFoundError: there is no such model.
         """
-        if exchange.error_form is not ErrorForm.OLLAMA:
-            return await self._data_plane.resolve(model, method)
         for name in names_of(model):
             try:
                 servable = await self._data_plane.resolve(name, method)
@@ -600,6 +600,9 @@ class GraphRequests:
         messages: Messages | None = None,
     ) -> HttpPayload:
         request = exchange.request
+        uri = request.raw_path
+        if exchange.error_form is ErrorForm.GOOGLE:
+            uri = _without_key(uri)
         headers = dict(zip(map(str.lower, request.headers), request.headers.values(), strict=True))
         headers["x-request-id"] = exchange.request_id
         if self._settings.access.keys is not None:
@@ -613,7 +616,7 @@ class GraphRequests:
             owner = owner_of(exchange.record, self._settings)
             documents = ClientDocuments(self._store, owner, self._settings.families)
         payload = HttpPayload(
-            _without_key(request.raw_path, exchange.error_form),
+            uri,
             headers,
             body,
             value,
@@ -640,11 +643,9 @@ def _with_path(
     return found | {name: query[name] for name in endpoint.query if name in query}
 
 
-def _without_key(uri: str, form: ErrorForm) -> str:
+def _without_key(uri: str) -> str:
     """Return a path with its query without the key that Google's clients put there."""
-    path, separator, query = uri.partition("?")
-    if form is not ErrorForm.GOOGLE or not separator:
-        return uri
+    path, _, query = uri.partition("?")
     beginning = f"{GOOGLE_KEY}="
     kept = "&".join(each for each in query.split("&") if not each.startswith(beginning))
     return f"{path}?{kept}" if kept else path

@@ -223,8 +223,9 @@ class Handler:
         is_page = path == "/" and request.method != "POST"
         endpoint = None if is_page else endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
-        if form is ErrorForm.OPENAI and is_shared(path):
-            form = _form_of(request.headers)
+        # Headers first: those of most requests name no other API.
+        if form is ErrorForm.OPENAI and (named := _form_of(request.headers)) is not form:
+            form = named if is_shared(path) else form
         served = self._of_authors(path) if endpoint is None else ()
         hold = BodyHold(self._room, request.content_length or 0)
         exchange = Exchange(request, connection, record, task, hold, endpoint, form, served)
@@ -278,7 +279,7 @@ class Handler:
         if path == "/" and self._shows_no_page(request):
             return web.Response(text=RUNNING, headers=exchange.headers)
         route = find_route(path, request.method)
-        if route is not None and route.endpoint is Endpoint.GRAPH:
+        if route is not None and route.endpoint is Endpoint.GRAPH and request.method != "POST":
             # A path whose POST runs a model may have a list of what is kept.
             route = kept_list(path, request.method) or route
         # A page that is switched off answers as if there were none; its path has others.
