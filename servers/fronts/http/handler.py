@@ -223,7 +223,7 @@ class Handler:
         is_page = path == "/" and request.method != "POST"
         endpoint = None if is_page else endpoint_at(path)
         form = error_form(path) if endpoint is None else endpoint.error_form
-        # Headers first: those of most requests name no other API.
+        # Headers first: few requests name another API by them.
         if form is ErrorForm.OPENAI and (named := _form_of(request.headers)) is not form:
             form = named if is_shared(path) else form
         served = self._of_authors(path) if endpoint is None else ()
