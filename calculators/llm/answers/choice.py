@@ -175,7 +175,7 @@ class Choice:
             part, ids = ids[:count], ids[count:]
             self.completion_tokens += count
             events = self._parsed(await self._stream.feed(part))
-            reasoning.add(part, events, is_inside=self._is_thinking)
+            reasoning.add(part, events, is_inside=not events and self._is_thinking)
             if not ids and not gained:
                 return events
             gained += events
@@ -257,7 +257,7 @@ class Choice:
         events = self._events(text, ends=ends)
         self.is_stopped |= ends
         if self._reasoning is not None and ids:
-            self._reasoning.add(ids, events, is_inside=self._is_thinking)
+            self._reasoning.add(ids, events, is_inside=not events and self._is_thinking)
         return ChoiceDelta(events, tokens)
 
     # From tokens to text -------------------------------------------------------------------------
@@ -588,10 +588,10 @@ class ReasoningCount(Struct, eq=False):
     ) -> None:
         """Count one more token, or several that are `steady`, with the events that they made.
 
-        ``is_inside``: the text ends within reasoning, though white space at its end waits.
+        ``is_inside``: they made none, and the text ends within reasoning: white space waits.
         """
         self.waiting += len(ids)
-        if is_inside and not events and ids[-1] not in self.hidden:
+        if is_inside and ids[-1] not in self.hidden:
             self.count += self.waiting
             self.waiting = 0
         if self.turning is None or ids[-1] in self.turning:

@@ -124,7 +124,8 @@ _EXTENSIONS = ("binary_tensor_data", "generate", "model_repository", "parameters
 #: The header of Anthropic's clients, which know a list of models of another form.
 _ANTHROPIC = "Anthropic-Version"
 #: Headers of Google's clients.
-_GOOGLE = ("X-Goog-Api-Client", "X-Goog-Api-Key")
+_GOOGLE_CLIENT = "X-Goog-Api-Client"
+_GOOGLE_KEY = "X-Goog-Api-Key"
 _VERSION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 #: The status of a reload that failed for some models and took effect for others.
@@ -456,7 +457,8 @@ def _form_of(headers: Mapping[str, str]) -> ErrorForm:
     """Return the form that the client of a path of several APIs expects, by its headers."""
     if _ANTHROPIC in headers:
         return ErrorForm.ANTHROPIC
-    return ErrorForm.GOOGLE if any(name in headers for name in _GOOGLE) else ErrorForm.OPENAI
+    is_googles = _GOOGLE_CLIENT in headers or _GOOGLE_KEY in headers
+    return ErrorForm.GOOGLE if is_googles else ErrorForm.OPENAI
 
 
 def _note_client(exchange: Exchange, access: Access) -> None:
