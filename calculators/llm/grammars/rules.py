@@ -40,6 +40,9 @@ NEAR: Final = 12
 #: The same in strings with nearly all letters, but not all of them (``[^\n\r]{0,300}``): with
 #: 150,000 tokens each kind of such letters takes 0.2 s, and 0.04 s less with these.
 _NEAR_OF_OTHERS: Final = 5
+#: Letters that one rule reads where each is one character; it divides `NEAR`. The library reads the
+#: letters of one rule fast, but it looks at all tokens up to the end of the rule.
+_STEP: Final = 3
 #: Ways to write one letter; with more the automaton is used.
 MAX_WAYS: Final = 16
 Word = tuple[Ranges, ...]
@@ -342,17 +345,20 @@ class Rules:
 
     def _add_counted(self, counted: BoundedRepeat) -> str:
         self._counted.add(counted.ways)
-        # The library inlines a rule only if there is no reference in it; one that does not end with
-        # the letter costs less, as nearly all tokens begin with a letter.
         nothing = self.add('""')
         stop = self.add(f"{_word(counted.stop)} {nothing}")
-        if any(len(way) > 1 for way in counted.ways):
+        following = stop
+        if counted.ways[0][1:] or counted.ways[1:]:
             ways = " | ".join(self._way(way, nothing) for way in counted.ways)
+            letter = self.add(ways)
+            for _ in range(counted.reach):
+                following = self.add(f"{letter} {following} | {stop}")
         else:
-            ways = " | ".join(f"{_word(way)} {nothing}" for way in counted.ways)
-        letter, following = self.add(ways), stop
-        for _ in range(counted.reach):
-            following = self.add(f"{letter} {following} | {stop}")
+            [(ranges,)] = counted.ways
+            ways = _kept("", ranges, nothing)
+            step, end = self._steps(ranges, counted.stop, nothing)
+            for _ in range(counted.reach // _STEP):
+                following = self.add(f"{step} {following} | {end}")
         # The lookahead must stand at the end of its rule, and `_useful` leaves it there: the last
         # way is the one that needs it, and is completed after the others.
         far = self.add(f"{self.add(f'{ways} (= {following})')} {nothing}")
@@ -364,6 +370,12 @@ class Rules:
         end = self.add(f"{_word(counted.end)} {nothing}") if counted.end else nothing
         name = self.counted(far, low, counted.far, end, last=near)
         return self.add(f"{_word(counted.begin)} {name}")
+
+    def _steps(self, ranges: Ranges, stop: Word, nothing: str) -> tuple[str, str]:
+        """Add the rules of a few letters, and of an end after fewer; return their names."""
+        letter = f"{letters(ranges)} "
+        ends = (f"{letter * count}{_word(stop)} {nothing}" for count in range(_STEP))
+        return self.add(_kept(letter * (_STEP - 1), ranges, nothing)), self.add(" | ".join(ends))
 
     def _way(self, way: Word, nothing: str) -> str:
         """Write a way to write a letter; longer ones end in a rule of their own."""
@@ -475,6 +487,17 @@ def literal(text: str) -> str:
 
 def _word(word: Word) -> str:
     return " ".join(map(letters, word))
+
+
+def _kept(before: str, ranges: Ranges, nothing: str) -> str:
+    """Write a letter after others so that the library keeps its rule as a rule of its own.
+
+    It inlines a rule without references. One after every letter would cost more.
+    """
+    (low, last), *others = ranges
+    rest = ((low, last - 1), *others) if low < last else tuple(others)
+    kept = f"{before}{letters(((last, last),))} {nothing}"
+    return f"{before}{letters(rest)} | {kept}" if rest else kept
 
 
 def letters(ranges: Ranges) -> str:
