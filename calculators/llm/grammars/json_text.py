@@ -32,16 +32,15 @@ PLAIN: Final = all_but(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
 _SHORT: Final = {'"': '"', "\\": "\\", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _SHORT_ESCAPE: Final = parse_regex(r'\\["\\/bfnrt]')
 #: One letter of a string; halves of surrogate pairs are not letters.
-_ANY_LETTER: Final = Alternation((
+ANY_LETTER: Final = Alternation((
     CharClass(PLAIN),
     _SHORT_ESCAPE,
     parse_regex(r"\\u(?:[0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"),
 ))  # fmt: skip
 #: One letter of a string that is counted.
 LETTER: Final = Alternation((CharClass(PLAIN), _SHORT_ESCAPE))
-#: The rest of a string after its first quote, and a string.
-STRING_REST: Final = Concatenation((Repeat(_ANY_LETTER, 0, None), _QUOTE))
-STRING: Final = Concatenation((_QUOTE, STRING_REST))
+#: The rest of a string after its first quote.
+STRING_REST: Final = Concatenation((Repeat(ANY_LETTER, 0, None), _QUOTE))
 #: Control characters, which are written by their numbers, but for a few.
 CONTROLS: Final = ((0, 0x1F),)
 

@@ -272,7 +272,7 @@ def _key(
         other = language if pattern in chosen else complement(refused_automaton(pattern))
         made = _common(made, other)
     if made is None:
-        return builder.rules.add_expression(json_text.STRING)
+        return builder.rules.any_string()
     return builder.rules.add_automaton(made) if notation.names else builder.rules.add_string(made)
 
 

@@ -16,9 +16,9 @@ that counts, unless another text of such letters has that rule anyway.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import Final
 
 from calculators.llm.grammars import json_text
@@ -43,6 +43,8 @@ _NEAR_OF_OTHERS: Final = 5
 #: Letters that one rule reads where each is one character; it divides `NEAR`. The library reads the
 #: letters of one rule fast, but it looks at all tokens up to the end of the rule.
 _STEP: Final = 3
+#: Letters of a text in all places but one, above which it has a rule of its own.
+_OFTEN: Final = 40
 #: Ways to write one letter; with more the automaton is used.
 MAX_WAYS: Final = 16
 Word = tuple[Ranges, ...]
@@ -85,7 +87,10 @@ class BoundedRepeat:
     def near(self) -> Node:
         """The remaining letters and the end, for an automaton."""
         rest = None if self.high is None else self.reach
-        node = Repeat(self.letter, max(0, self.low - self.far), rest)
+        # Letters that are not counted may have all escapes, as those of any string.
+        is_any = rest is None and self.letter == json_text.LETTER
+        letter = json_text.ANY_LETTER if is_any else self.letter
+        node = Repeat(letter, max(0, self.low - self.far), rest)
         return Concatenation((node, *map(CharClass, self.end)))
 
 
@@ -254,6 +259,10 @@ class Rules:
             self.define(names[state], " | ".join(branches))
         return names[0]
 
+    def any_string(self) -> str:
+        """Add the rules of any JSON string; return the name of the first."""
+        return self.add(f"{literal(chr(34))} {self.add_expression(json_text.STRING_REST)}")
+
     def add_string(self, automaton: Automaton) -> str:
         """Add the rules of the JSON strings with these letters; return the name of the first."""
         names = [self.reserve() for _ in automaton.moves]
@@ -401,8 +410,9 @@ class Rules:
             for needed in _alternatives(useful[waiting.pop()]).values():
                 waiting += needed - reached
                 reached |= needed
-        lines = [f"root ::= {first}"]
-        lines += [f"r{number} ::= {useful[number]}" for number in sorted(reached)]
+        bodies = {number: useful[number] for number in sorted(reached)}
+        bodies |= _shared_texts(bodies, len(self._bodies))
+        lines = [f"root ::= {first}", *(f"r{number} ::= {bodies[number]}" for number in bodies)]
         return "\n".join(lines) + "\n"
 
     def _useful(self) -> dict[int, str]:
@@ -434,6 +444,35 @@ class Rules:
         return {number: " | ".join(useful[number]) for number in sorted(useful)}
 
 
+def _shared_texts(bodies: Mapping[int, str], unused: int) -> dict[int, str]:
+    """Return the rules that have texts which come often, with a rule for each of these texts.
+
+    The library looks at tokens for each byte of a text, wherever it is written. Rules of several
+    ways stay as they are: it merges their beginnings and ends, and wrongly where both are short.
+
+    Args:
+        unused: a number from which on no rule has one.
+    """
+    found = {
+        number: _TEXT.findall(body)
+        for number, body in bodies.items()
+        if " | " not in body and body[0] != "T"
+    }
+    counts: dict[str, int] = {}
+    for text in chain.from_iterable(found.values()):
+        counts[text] = counts.get(text, 0) + 1
+    often = [text for text, count in counts.items() if (count - 1) * len(text) > _OFTEN]
+    names = {text: f"r{unused + at}" for at, text in enumerate(often, 1)}
+    changed = {
+        number: _TEXT.sub(lambda found: names.get(found[0], found[0]), bodies[number])
+        for number, texts in found.items()
+        if not names.keys().isdisjoint(texts)
+    }
+    # A rule without a reference would be written where it is referred to.
+    added = {int(name[1:]): f"{text} r{unused}" for text, name in names.items()}
+    return changed | added | ({unused: '""'} if added else {})
+
+
 def _flat(node: Node) -> tuple[Node, ...]:
     """Return the items of a sequence, without sequences among them."""
     if not isinstance(node, Concatenation):
@@ -455,6 +494,7 @@ def _in_string(ranges: Ranges) -> Iterator[str]:
                 yield literal(f"\\u{code:04x}")
 
 
+_TEXT: Final = re.compile(r'"[^"]+"')
 _TOKEN: Final = re.compile(
     r'TagDispatch\(.*\)$|\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]'
 )

@@ -536,7 +536,7 @@ def string_rule(rules: Rules, parts: Sequence[SchemaPart], leave_out: LeaveOut) 
     has_counts = strings.low > 0 or strings.high is not None
     if not strings.nodes and not strings.refused:
         if not has_counts:
-            return rules.add_expression(json_text.STRING)
+            return rules.any_string()
         return rules.add_expression(json_text.counted_string(strings.low, strings.high))
     if len(strings.nodes) == 1 and not strings.refused:
         if strings.is_hostname:
