@@ -16,7 +16,7 @@ that counts, unless another text of such letters has that rule anyway.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise
 from typing import Final
@@ -43,6 +43,8 @@ _NEAR_OF_OTHERS: Final = 5
 #: Letters that one rule reads where each is one character; it divides `NEAR`. The library reads the
 #: letters of one rule fast, but it looks at all tokens up to the end of the rule.
 _STEP: Final = 3
+#: Letters from which on an end that all of some texts have is written once.
+_LONG_END: Final = 4
 #: Letters of a text in all places but one, above which it has a rule of its own.
 _OFTEN: Final = 40
 #: Ways to write one letter; with more the automaton is used.
@@ -299,6 +301,36 @@ class Rules:
             f"{self.add_expression(Concatenation(items[:at]))} {self.add_expression(tail)}"
         )
 
+    def one_of(self, texts: Iterable[str]) -> str:
+        """Add the rule of one of some literals; return its name.
+
+        No two ways of a rule begin with the same byte here: xgrammar 0.1.31 joins ways that begin
+        or end alike, and takes `"dc" | "xab" | "xac"` for a rule that "db" fits too.
+        """
+        ways = [tuple(_LETTER.findall(text[1:-1])) for text in texts]
+        # What follows all of them, in a form that has marks, is written once.
+        end = min(_alike([way[::-1] for way in ways]), min(map(len, ways)) - _alike(ways))
+        if end < _LONG_END:
+            return self._one_of(ways)
+        begun = self._one_of([way[:-end] for way in ways])
+        return self.add(f'{begun} "{"".join(ways[0][-end:])}"')
+
+    def _one_of(self, texts: Sequence[tuple[str, ...]]) -> str:
+        alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+        for text in texts:
+            alike.setdefault(text[:1], []).append(text)
+        ways: list[str] = []
+        for those in alike.values():
+            length = _alike(those)
+            way = f'"{"".join(those[0][:length])}"'
+            if len(those) > 1:
+                way += f" {self._one_of([text[length:] for text in those])}"
+            if not "".join(those[0][:1]).isascii():
+                # Letters of several bytes may begin with the same one: the way is a rule.
+                way = self.add(f"{way} {self.add(literal(''))}")
+            ways.append(way)
+        return self.add(" | ".join(ways))
+
     def nothing(self) -> str:
         """Return the rule that no text fits."""
         name = self.reserve()
@@ -473,6 +505,12 @@ def _shared_texts(bodies: Mapping[int, str], unused: int) -> dict[int, str]:
     return changed | added | ({unused: '""'} if added else {})
 
 
+def _alike(texts: Sequence[tuple[str, ...]]) -> int:
+    """Return the number of letters with which all texts begin."""
+    columns = enumerate(zip(*texts, strict=False))
+    return next((at for at, column in columns if len({*column}) > 1), min(map(len, texts)))
+
+
 def _flat(node: Node) -> tuple[Node, ...]:
     """Return the items of a sequence, without sequences among them."""
     if not isinstance(node, Concatenation):
@@ -495,6 +533,7 @@ def _in_string(ranges: Ranges) -> Iterator[str]:
 
 
 _TEXT: Final = re.compile(r'"[^"]+"')
+_LETTER: Final = re.compile(r"\\u.{4}|\\U.{8}|.", re.DOTALL)
 _TOKEN: Final = re.compile(
     r'TagDispatch\(.*\)$|\(=|"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|r(\d+)|[^\s]'
 )

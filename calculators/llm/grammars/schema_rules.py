@@ -166,6 +166,10 @@ class SchemaRules:
                 self._depth = depth
         if not branches:
             raise error
+        texts = [each for each in branches if each[0] == '"']
+        if len(texts) > 1:
+            others = (each for each in branches if each[0] != '"')
+            return " | ".join((self.rules.one_of(texts), *others))
         return " | ".join(branches)
 
     def anything(self, notation: Notation = JSON) -> str:

@@ -140,6 +140,13 @@ def test_an_answer_follows_a_schema(answers: Answers) -> None:
         assert isinstance(json.loads(text)["ok"], bool)
 
 
+def test_an_answer_is_one_of_the_values_that_begin_or_end_alike(answers: Answers) -> None:
+    # The engine's library takes `"dc" | "xab" | "xac"` for a rule that "db" fits too.
+    values = ["zc", "xab", "xac", "zzb", "zzac", "x"]
+    form = formats.json_schema({"enum": values}, "")
+    assert {json.loads(text) for text in answers.several(form, 100)} <= {*values}
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_schema_binds_the_answer_and_not_the_reasoning(answers: Answers, is_open: bool) -> None:
     prompt = "<think>\n" if is_open else ""
