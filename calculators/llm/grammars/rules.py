@@ -89,7 +89,7 @@ class BoundedRepeat:
     def near(self) -> Node:
         """The remaining letters and the end, for an automaton."""
         rest = None if self.high is None else self.reach
-        # Letters that are not counted may have all escapes, as those of any string.
+        # Letters that are not counted may have all escapes, as in any string.
         is_any = rest is None and self.letter == json_text.LETTER
         letter = json_text.ANY_LETTER if is_any else self.letter
         node = Repeat(letter, max(0, self.low - self.far), rest)
