@@ -83,7 +83,7 @@ GENERATE_MEMBERS: Final[declared.Members] = declared.table(
     declared.honoured("input_ids", COMPLETION_MEMBERS["prompt"].reader, "Or token ids instead."),
     declared.honoured(
         "sampling_params",
-        declared.Value(schemas.one_of(_PARAMS, schemas.array(_PARAMS))),
+        declared.Value(schemas.one_of(_PARAMS, schemas.array(_PARAMS, minItems=1))),
         "Several must be the same.",
     ),
     declared.honoured("stream", declared.BOOLEAN, "Answer with server-sent events."),

@@ -39,6 +39,7 @@ _LEFT_OUT: Final = "A block that this server does not know: left out with a warn
 
 
 #: The member of documents and search results that asks for citations.
+_TOOL_CONFIG: Final = record({"enabled": {"type": ["boolean", "null"]}})
 _CITES: Final = nullable(
     record({"enabled": nullable(flag("The answer cites passages by the numbers that it gives."))})
 )
@@ -176,8 +177,10 @@ MESSAGE_BLOCK_SCHEMAS: Final[dict[str, Schema]] = {
         {
             "type": const("mcp_toolset"),
             "mcp_server_name": string("One of `mcp_servers`."),
-            "default_config": nullable(record({"enabled": {"type": ["boolean", "null"]}})),
-            "configs": nullable(anything("`enabled` by the name of a tool.")),
+            "default_config": nullable(_TOOL_CONFIG),
+            "configs": nullable(
+                anything("By the name of a tool.", additionalProperties=nullable(_TOOL_CONFIG))
+            ),
             "cache_control": {},
         },
         "The choice of a server's tools.",

@@ -228,10 +228,7 @@ class _Conversation:
 
     def _video(self, part: Mapping[str, Any], path: str, url: str, member: str) -> dict[str, Any]:
         place = f"{path.rpartition('.')[0]}.videoMetadata"
-        told = read_object(part.get("videoMetadata") or {}, place, _VIDEO)
-        fps = frames_per_second(told.get("fps"), f"{place}.fps", usual=1.0)
-        start, end = (_offset(told, name, place) for name in ("startOffset", "endOffset"))
-        self._media.video(path, url, member, VideoSampling(fps, start or 0.0, end))
+        self._media.video(path, url, member, _sampling(part, place))
         return {"type": "video_url", "video_url": {"url": url}}
 
     def _leave_out(self, part: Mapping[str, Any], path: str) -> bool:
@@ -252,6 +249,8 @@ def _check_data(value: object, path: str, members: Sequence[str], needed: Sequen
     data = read_object(value, path, members)
     for name in needed:
         required_string(data, name, path)
+    for name in ("id", "mimeType", "displayName"):
+        fields.string(data, name, f"{path}.{name}")
     for name in ("args", "response"):
         fields.json_object(data, name, f"{path}.{name}")
     for part, place in _parts({"parts": data.get("parts")}, path):
@@ -274,6 +273,9 @@ def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:
         place = f"{path}.parts[{i}]"
         read = read_object({"text": part} if isinstance(part, str) else part, place, _PART)
         given = {name: each for name, each in read.items() if each is not None}
+        fields.string(given, "text", f"{place}.text")
+        fields.boolean(given, "thought", f"{place}.thought")
+        _sampling(given, f"{place}.videoMetadata")
         data = [name for name in PART_DATA if name in given]
         if len(data) > 1 and given.get("text") == "":
             del given[data.pop(0)]
@@ -281,6 +283,14 @@ def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:
             raise fields.combined(f"{place}.{data[0]}", f"{place}.{data[1]}")
         found.append((given, place))
     return found
+
+
+def _sampling(part: Mapping[str, Any], path: str) -> VideoSampling:
+    """Return which pictures of a video the model gets; ``path``: of the part's metadata."""
+    told = read_object(part.get("videoMetadata") or {}, path, _VIDEO)
+    fps = frames_per_second(told.get("fps"), f"{path}.fps", usual=1.0)
+    start, end = (_offset(told, name, path) for name in ("startOffset", "endOffset"))
+    return VideoSampling(fps, start or 0.0, end)
 
 
 def _offset(told: Mapping[str, Any], name: str, path: str) -> float | None:

@@ -348,6 +348,12 @@ def blob(kind: str, data: str = "") -> dict[str, Any]:
             f"{SYSTEM}.functionCall.args",
         ),
         (
+            {"systemInstruction": {"parts": [{"functionCall": {"name": "f", "id": {}}}]}},
+            f"{SYSTEM}.functionCall.id",
+        ),
+        (shown(text="hi", thought="x"), f"{PART}.thought"),
+        (shown(text="hi", videoMetadata={"fps": 0}), f"{PART}.videoMetadata.fps"),
+        (
             {"systemInstruction": {"parts": [{"functionResponse": NESTED}]}},
             f"{SYSTEM}.functionResponse.parts[0].fileData.fileUri",
         ),
