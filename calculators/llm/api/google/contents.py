@@ -287,7 +287,7 @@ def _parts(value: object, path: str) -> list[tuple[Mapping[str, Any], str]]:
 
 def _sampling(part: Mapping[str, Any], path: str) -> VideoSampling:
     """Return which pictures of a video the model gets; ``path``: of the part's metadata."""
-    told = read_object(part.get("videoMetadata") or {}, path, _VIDEO)
+    told = read_object(part.get("videoMetadata", {}), path, _VIDEO)
     fps = frames_per_second(told.get("fps"), f"{path}.fps", usual=1.0)
     start, end = (_offset(told, name, path) for name in ("startOffset", "endOffset"))
     return VideoSampling(fps, start or 0.0, end)
