@@ -29,6 +29,9 @@ GOOGLE_SCHEMAS: Final[dict[str, schema.Schema]] = {
             "parts": _PARTS,
         }
     ),
+    "SystemContent": schema.request(
+        {"role": schema.string("Changes nothing."), "parts": _PARTS},
+    ),
     "Part": schema.request(
         {
             "text": schema.string(),

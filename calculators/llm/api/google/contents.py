@@ -102,9 +102,12 @@ class _Conversation:
     def add_system(self, value: object, path: str) -> None:
         if isinstance(value, str):
             value = {"parts": [{"text": value}]}
+        parts = _parts(value, path)
+        if isinstance(value, dict):
+            fields.string(value, "role", f"{path}.role")
         texts = [
             required_string(part, "text", place)
-            for part, place in _parts(value, path)
+            for part, place in parts
             if "text" in part or self._leave_out(part, place)
         ]
         if any(texts):

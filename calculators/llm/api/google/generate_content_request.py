@@ -207,7 +207,7 @@ _CONVERSATION: Final[declared.Members] = declared.table(
         ),
         is_required=True,
     ),
-    declared.honoured("systemInstruction", declared.Value(one_of(ref("Content"), string()))),
+    declared.honoured("systemInstruction", declared.Value(one_of(ref("SystemContent"), string()))),
     declared.honoured("tools", declared.Array(ref("GoogleTool"), {"maxItems": LIMITS.max_tools})),
     declared.honoured("toolConfig", declared.Object(ref("GoogleToolConfig"))),
 )
