@@ -22,19 +22,23 @@ from calculators.llm.grammars.notation import Notation
 from calculators.llm.grammars.regular_expression import (
     ANY_TEXT,
     LAST,
+    Alternation,
     CharClass,
     Concatenation,
+    Node,
     Not,
     Ranges,
     Repeat,
     all_but,
     text_node,
 )
-from calculators.llm.grammars.rules import Rules, literal
+from calculators.llm.grammars.rules import NEAR, Rules, literal
 from calculators.llm.grammars.schema_document import NoValueError, SchemaError
 from calculators.llm.grammars.schema_parts import SchemaPart
 from calculators.llm.grammars.schema_scalars import Strings, hostname_rule
 
+#: Letters that are counted together with those that may begin a mark.
+_FEW: Final = 3
 _NO_MARK: Final[Ranges] = ((0, LAST),)
 
 
@@ -157,6 +161,11 @@ class RawStrings:
             return exact
 
     def _counted(self, low: int, high: int | None, letters: Ranges = _NO_MARK) -> str:
+        stop = self._stop
+        least = low + bool(self._pad)  # the parser leaves out the pad, which counts as a letter
+        is_any = letters is _NO_MARK and len(stop) > 1 and ord(stop[0]) <= LAST
+        if high is None and is_any and least <= NEAR:
+            return self._framed(self._at_least(least), self._rest)
         # Letters are counted one by one, so none may begin the mark.
         letters = common(letters, all_but(((ord(self._stop[0]),) * 2,)))
         end = self._stop
@@ -173,6 +182,21 @@ class RawStrings:
         # One letter ends what is counted: rules of longer ends cost as much again.
         node = Concatenation((Repeat(CharClass(letters), low, high), text_node(end[0])))
         return self._framed(self._rules.add_expression(node), end[1:] + self._rest)
+
+    def _at_least(self, low: int) -> str:
+        """Return the rule of texts with at least so many letters, and the mark.
+
+        Of these letters, those with which the mark begins count as one together with the one that
+        follows them, which is not the mark's second one; if many are needed, they are not taken.
+        """
+        first, second = (((ord(letter),) * 2,) for letter in self._stop[:2])
+        step: Node = CharClass(all_but(first))
+        if low <= _FEW:
+            other = CharClass(all_but(tuple(sorted({*first, *second}))))
+            begun = CharClass(first) if first == second else Repeat(CharClass(first), 1, None)
+            step = Alternation((step, Concatenation((begun, other))))
+        begin = self._rules.add_expression(Repeat(step, low, low))
+        return self._rules.add(f"{begin} {text_until(self._rules, self._special, self._stop)}")
 
     def _framed(self, rule: str, after: str) -> str:
         parts = (literal(self._begin) if self._begin else "", rule, literal(after) if after else "")

@@ -38,6 +38,15 @@ class AnyText:
         )
         return cls(pairs, ends, excludes, found["loops"] == "true")
 
+    def ends_in(self, text: str, at: int) -> frozenset[int]:
+        """Return the place after the end of such a text that begins at a place, if there is one."""
+        assert not self.pairs, "what follows a tag is not looked for"
+        ends = [(place, mark) for mark in self.ends if (place := text.find(mark, at)) >= 0]
+        if not ends or any(each in text[at : min(ends)[0]] for each in self.excludes):
+            return frozenset()
+        place, mark = min(ends)
+        return frozenset({place + len(mark)})
+
     def random_parts(self, chance: random.Random, words: Sequence[str]) -> list[_Part]:
         """Return a random text of letters and words, and what ends it or follows."""
         marks = [*(text for text, _ in self.pairs), *self.ends, *self.excludes]
@@ -85,7 +94,7 @@ def _ranges(inside: str) -> list[tuple[int, int]]:
 
 
 class Derivations:
-    """The texts of a grammar. Those with the library's rule of any text are only made."""
+    """The texts of a grammar."""
 
     def __init__(self, grammar: str) -> None:
         self._rules: dict[str, list[list[_Part]]] = {}
@@ -131,7 +140,8 @@ class Derivations:
         def after(part: _Part, at: int) -> frozenset[int]:
             if isinstance(part, str):
                 return ends(part, at)
-            assert not isinstance(part, AnyText)
+            if isinstance(part, AnyText):
+                return part.ends_in(text, at)
             if isinstance(part, tuple):
                 return frozenset({at + len(part[0])} if text.startswith(part[0], at) else ())
             fits = at < len(text) and any(low <= ord(text[at]) <= high for low, high in part)

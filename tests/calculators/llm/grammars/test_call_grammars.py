@@ -25,6 +25,7 @@ from tests.calculators.llm.grammars.answers import schema_of
 from tests.calculators.llm.grammars.derivations import Derivations
 
 _TEXT: Final = {"type": "string"}
+_NOT_EMPTY: Final = {"type": "string", "minLength": 1}
 #: Schemas with all that a declaration may write in its own way.
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "write_file": {
@@ -60,6 +61,8 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
                                  {"type": "integer", "minimum": 10}]},
             "flag": {"type": ["boolean", "null"]},
             "host": {"type": "string", "format": "hostname"},
+            "page": {"type": "string", "minLength": 1},
+            "lines": {"type": "string", "minLength": 4},
         },
     },
     "none": {"type": "object", "properties": {}},
@@ -147,6 +150,24 @@ def check_derivations(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_of_a_grammar_are_read_and_valid(name: str) -> None:
     check_derivations(name, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        ("glm45", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>", "</arg_value>\n</tool_call>"),
+        (
+            "qwen3coder",
+            "<tool_call>\n<function=f>\n<parameter=a>\n",
+            "\n</parameter>\n</function>\n</tool_call>",
+        ),
+    ],
+)
+def test_a_text_that_must_not_be_empty_may_be_a_page(name: str, begin: str, end: str) -> None:
+    derivations = Derivations(grammar(form_of(name), {"f": schema_of(a=_NOT_EMPTY)}))
+    for text in ("a", "<p>a</p>", "<<<>>>", "a<b", "if a < b:\n    a <<= 1\n", "text</p>"):
+        assert derivations.matches(begin + text + end), text
+    assert not derivations.matches(begin + end)
 
 
 def letters_of(form: CallSyntax) -> SpecialLetters:
