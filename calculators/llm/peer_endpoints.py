@@ -38,10 +38,7 @@ def _llama_cpp_completion() -> Generating[Any]:
 @cache
 def _infill() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.llama_cpp import (
-        INFILL_MEMBERS,
-        parse_infill_request,
-    )
+    from calculators.llm.api.llama_cpp import INFILL_MEMBERS, parse_infill_request
 
     return Generating(members=INFILL_MEMBERS, parse=parse_infill_request, api=Api.INFILL)
 
@@ -277,10 +274,7 @@ APPLY_TEMPLATE: Final = LlmEndpoint(
 @cache
 def _cohere_chat() -> Generating[Any]:
     from calculators.language.generation_request import Api
-    from calculators.llm.api.cohere import (
-        COHERE_CHAT_MEMBERS,
-        parse_cohere_chat_request,
-    )
+    from calculators.llm.api.cohere import COHERE_CHAT_MEMBERS, parse_cohere_chat_request
 
     return Generating(
         members=COHERE_CHAT_MEMBERS, parse=parse_cohere_chat_request, api=Api.COHERE_CHAT
