@@ -56,7 +56,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             r"the text has no tokens",
             r"structural_tag\\?\": expected an object",
             r"not a grammar",
-            r"the expression",
+            r"the expression|not a regular expression",
             r"is not written in Base64",
             r"expected (a reference|an array of schemas|an array with values|one of object, array)",
             r"no value is valid",
@@ -77,7 +77,7 @@ BEYOND_SCHEMAS: Final = re.compile(
             COMBINED,
             r"names none of the",
             r"needs tools",
-            r"with suffix the prompt must be a text",
+            r"with suffix the prompt must be a text|text before the gap must be a text",
             r"cannot be paired with the \d+ of",
             r"document (text|member) field|none of the members that rank_fields names",
             r"is already that of|have the same name|another request has it",
@@ -151,10 +151,12 @@ def _is_documented(case: Any) -> bool:
     path = _OF_MODEL.get(case.operation.path, case.operation.path)
     body = case.body
     if case.media_type == "multipart/form-data" and isinstance(body, dict):
-        # An empty text of a form is as good as absent, as the document has it in words. Files are
-        # of a type derived from `str`.
+        # An empty text of a form is as good as absent, as the document has it in words, and an
+        # empty array has no part. Files are of a type derived from `str`.
         body = {
-            name: value for name, value in body.items() if type(value) is not str or value != ""
+            name: value
+            for name, value in body.items()
+            if value != [] and (type(value) is not str or value != "")
         }
     return not described.request_errors(path, body, case.media_type)
 
