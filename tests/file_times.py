@@ -154,12 +154,17 @@ def write(seconds: Mapping[str, float], reached: Mapping[str, Set[tuple[str, int
         reached: The lines that each file reaches; nothing to leave the choice as it was.
     """
     # It imports this module.
-    from tests.tiers import tier_of_file
+    from tests.tiers import Tier, tier_of_file
 
     before = file_times()
     times = {name: each for name, each in before.items() if (ROOT / name).is_file()}
     tiers = {name: tier_of_file(ROOT / name).label for name in seconds}
-    commands = {name: before[name].command if name in before else tiers[name] for name in seconds}
+    commands = {
+        name: max(tier, before[name].command, key=lambda each: Tier[each.upper()])
+        if name in before
+        else tier
+        for name, tier in tiers.items()
+    }
     if reached:
         commands = first_commands(reached, seconds, tiers)
     for name, each in seconds.items():
