@@ -84,19 +84,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(
-    item: pytest.Item, nextitem: pytest.Item | None
-) -> Generator[None, object, object]:
-    ended = yield
-    if nextitem is not None and nextitem.path != item.path:
-        # What a file has imported and made stays. Searches for garbage that the tests of the next
-        # one ask for took half a second each at the end of a run.
-        gc.collect()
-        gc.freeze()
-    return ended
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # Not imported before a test has imported what starts children.

@@ -235,7 +235,7 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 class LoadBar:
-    """Draws a bar below the log, which `print_above` must write.
+    """Draws a bar below the log, whose texts are written as `above` returns them.
 
     With several graphs and models it shows the one that is furthest behind.
     """
@@ -252,10 +252,9 @@ class LoadBar:
             self._terminal.write(_CLEAR + text)
             self._terminal.flush()
 
-    def print_above(self, text: str) -> None:
-        """Write lines of the log above the bar."""
-        self._terminal.write(f"{_CLEAR}{text}{self._shown}" if self._shown else text)
-        self._terminal.flush()
+    def above(self, text: str) -> str:
+        """Return what writes lines of the log above the bar."""
+        return f"{_CLEAR}{text}{self._shown}" if self._shown else text
 
     def _text(self, loading: Sequence[Loading]) -> str:
         slowest = min(loading, key=lambda each: each.percent)
@@ -315,7 +314,7 @@ def execute(args: argparse.Namespace) -> int:
     set_up_log(
         server,
         verbose=args.verbose,
-        terminal=None if bar is None else bar.print_above,
+        shown=str if bar is None else bar.above,
         worker=0 if worker is None or server.workers == 1 else worker.begin.number,
     )
     for package, distribution in clashes():

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import socket
 import stat
 import sys
 import threading
@@ -72,90 +73,118 @@ class FollowedFile(WatchedFileHandler):
         sys.stderr.write(_CANNOT_WRITE.format(reason))
 
 
-class ThreadedHandler(logging.Handler):
-    """A handler that writes in a thread of its own.
+class StandardErrorHandler(logging.Handler):
+    """A handler that writes to standard error and waits for nobody who reads it.
 
     A pipe whose other end is not read, and a terminal that is held, let writing wait: 64 KiB of
-    lines that nobody read stopped the event loop for good. Here they stop the thread. What has no
-    room to wait is left out, and counted in the log when somebody reads again.
+    lines that nobody read stopped the event loop for good. Here a thread waits with them, and what
+    has no room to wait is left out, and counted in the log when somebody reads again.
     """
 
-    def __init__(self, write: Callable[[str], object]) -> None:
-        """``write``: called in the thread; its `OSError` is that the reader is gone."""
+    def __init__(self, descriptor: int, shown: Callable[[str], str]) -> None:
+        """
+        Arguments:
+            descriptor: of standard error.
+            shown: what to write for a text, as `LoadBar.above`.
+        """
         super().__init__()
-        self._write = write
+        self._descriptor = descriptor
+        self._shown = shown
+        self._write_some, self._release = _without_waiting(descriptor)
         self._begin()
         # In tests servers are forks.
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
         self._changed = threading.Condition()
-        self._lines: list[str] = []
-        self._chars = 0
+        self._waiting = bytearray()
         self._left_out = 0
         self._is_writing = False
         self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = self.format(record) + "\n"
+            line = self._shown(self.format(record) + "\n").encode(errors="backslashreplace")
         except Exception:
             self.handleError(record)
             return
         with self._changed:
-            if self._chars >= _MOST_WAITING_CHARS:
+            if not self._waiting and not self._is_writing:
+                try:
+                    line = line[self._write_some(line) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    return  # whoever has read it is gone
+            if len(self._waiting) >= _MOST_WAITING_BYTES:
                 self._left_out += 1
-                return
-            self._lines.append(line)
-            self._chars += len(line)
-            if self._thread is None:
-                # A daemon: the server ends while its last lines still wait for a reader.
-                self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            elif line:
+                self._waiting += line
+                self._changed.notify_all()
+                if self._thread is None:
+                    # A daemon: the server ends while its last lines still wait for a reader.
+                    self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+                    self._thread.start()
 
     def flush(self) -> None:
         """Return when all lines are written, or after `_LAST_SECONDS`; `logging` calls it last."""
         with self._changed:
-            self._changed.wait_for(lambda: not (self._lines or self._is_writing), _LAST_SECONDS)
+            self._changed.wait_for(lambda: not (self._waiting or self._is_writing), _LAST_SECONDS)
 
-    def _write_all(self) -> None:
+    def close(self) -> None:
+        with self._changed:
+            release, self._release = self._release, lambda: None
+            self._write_some = lambda line: 0
+        release()
+        super().close()
+
+    def _write(self) -> None:
         while True:
             with self._changed:
                 self._is_writing = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._lines)
-                text = "".join(self._lines)
+                self._changed.wait_for(lambda: self._waiting)
                 if self._left_out:
-                    text += f"graphrt: {self._left_out:,} lines are left out, as none was read\n"
-                self._lines, self._chars, self._left_out = [], 0, 0
+                    text = f"graphrt: {self._left_out:,} lines are left out, as none was read\n"
+                    self._waiting += text.encode()
+                left, self._waiting, self._left_out = memoryview(self._waiting), bytearray(), 0
                 self._is_writing = True
+            # Not through `sys.stderr`: its lock would be held while the interpreter ends.
             with suppress(OSError):
-                self._write(text)
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
 
 
-def _handler_of_standard_error() -> logging.Handler:
+def _without_waiting(descriptor: int) -> tuple[Callable[[bytes], int], Callable[[], object]]:
+    """Return a function that writes as many bytes as there is room for, and returns how many.
+
+    It raises `BlockingIOError` where there is none. The descriptor's own mode is that of all
+    processes that share it, so it stays as it is. The other function releases what this one uses.
+    """
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISSOCK(mode):
+        connection = socket.socket(fileno=os.dup(descriptor))
+        return lambda line: connection.send(line, socket.MSG_DONTWAIT), connection.close
     try:
-        descriptor = sys.stderr.fileno()
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return logging.StreamHandler()
+        path, flags = f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY
+        own = os.dup(descriptor) if stat.S_ISREG(mode) else os.open(path, flags)
     except OSError:
-        return logging.StreamHandler()
-    # Not through the stream: its lock would be held while the interpreter ends.
-    return ThreadedHandler(lambda text: _write_to(descriptor, text))
+        return lambda line: 0, lambda: None
+    return lambda line: os.write(own, line), lambda: os.close(own)
 
 
-def _write_to(descriptor: int, text: str) -> None:
-    left = memoryview(text.encode(errors="backslashreplace"))
-    while left:
-        left = left[os.write(descriptor, left) :]
+def _handler(shown: Callable[[str], str]) -> logging.Handler:
+    try:
+        return StandardErrorHandler(sys.stderr.fileno(), shown)
+    except OSError:
+        return logging.StreamHandler()  # it is none of the system's files
 
 
 TEXT: Final = "text"
 JSON: Final = "json"
 
-#: Characters of lines that wait to be written, and seconds that they may take at the end.
-_MOST_WAITING_CHARS: Final = 1024 * 1024
+#: Bytes of lines that wait to be written, and seconds that they may take at the end.
+_MOST_WAITING_BYTES: Final = 1024 * 1024
 _LAST_SECONDS: Final = 1.0
 
 #: Characters of one record in the log.
@@ -246,21 +275,19 @@ def set_up_logging(
     level: str,
     path: str | None,
     form: str = TEXT,
-    terminal: Callable[[str], object] | None = None,
+    shown: Callable[[str], str] = str,
     worker: int = 0,
 ) -> None:
     """Send the log to standard error, and to the file ``path`` unless it is None.
 
-    ``form``: `TEXT` or `JSON`. ``terminal`` writes a text instead of standard error.
-    ``worker``: see `TextFormatter`.
+    ``form``: `TEXT` or `JSON`. ``shown``: see `StandardErrorHandler`. ``worker``: see
+    `TextFormatter`.
 
     Raises:
         CommandFailed: the file cannot be written.
     """
     logging.addLevelName(_TRACE, "TRACE")
-    handlers: list[logging.Handler] = [
-        _handler_of_standard_error() if terminal is None else ThreadedHandler(terminal)
-    ]
+    handlers: list[logging.Handler] = [_handler(shown)]
     if path is not None:
         try:
             handlers.append(FollowedFile(path))
@@ -277,22 +304,17 @@ _log: Final = logging.getLogger("graphrt")
 
 
 def set_up_log(
-    options: ServerOptions,
-    *,
-    verbose: bool,
-    terminal: Callable[[str], object] | None = None,
-    worker: int = 0,
+    options: ServerOptions, *, verbose: bool, shown: Callable[[str], str] = str, worker: int = 0
 ) -> None:
     """Set up the log by the options, with level DEBUG if ``verbose``.
 
-    ``terminal`` writes a text instead of standard error. ``worker``: the number of this process
-    among several.
+    ``shown``: see `StandardErrorHandler`. ``worker``: the number of this process among several.
 
     Raises:
         CommandFailed: the log's file cannot be written.
     """
     level = "DEBUG" if verbose else options.log_level
-    set_up_logging(level, options.log_path, options.log_format, terminal, worker)
+    set_up_logging(level, options.log_path, options.log_format, shown, worker)
     if options.log_format == JSON:
         warn_by(_log.warning)  # a program reads standard error
     if options.log_prompts:

@@ -45,7 +45,6 @@ from calculators.text.text_classification.classifier import (
     TextClassifier,
 )
 from calculators.text.text_classification.node_options import OPTIONS_TYPE
-from calculators.text.text_classification.node_options import OPTIONS_TYPE as CLASSIFIER_OPTIONS
 from graph_runtime import (
     Calculator,
     CalculatorContext,
@@ -198,7 +197,7 @@ class ModerationCalculator(Calculator):
             and contract.outputs.has_tag("REQUEST") == (not has_deltas),
             "the output is DELTAS with the input DELTAS, otherwise REQUEST",
         )
-        has_classifier = has_options(contract.config, CLASSIFIER_OPTIONS)
+        has_classifier = has_options(contract.config, OPTIONS_TYPE)
         contract.require(
             not has_classifier
             or contract.input_side_packets.has_tag("TEXT_CLASSIFICATION_NODE_RESOURCES"),

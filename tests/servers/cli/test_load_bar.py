@@ -32,9 +32,9 @@ def test_the_bar_names_what_is_furthest_behind() -> None:
 def test_lines_of_the_log_stand_above_the_bar() -> None:
     terminal = io.StringIO()
     bar = LoadBar(terminal)
-    bar.print_above("before\n")
+    terminal.write(bar.above("before\n"))
     bar.show([loading("one", 0.5)])
-    bar.print_above("during\n")
+    terminal.write(bar.above("during\n"))
     drawn = "[############............] 50% one: compiling the model, 0 s"
     assert terminal.getvalue() == f"before\n{ERASE}{drawn}{ERASE}during\n{drawn}"
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -204,5 +205,5 @@ def test_all_lines_are_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> No
             set_up_logging("INFO", None)
             for number in range(100):
                 logging.getLogger("a").info("%d", number)
-            logging.getLogger().handlers[0].flush()
+            logging.shutdown([weakref.ref(logging.getLogger().handlers.pop())])
         assert len(read.readlines()) == 100
