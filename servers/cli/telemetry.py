@@ -115,7 +115,7 @@ class StandardErrorHandler(logging.Handler):
                 except BlockingIOError:
                     pass
                 except OSError:
-                    return  # whoever has read it is gone
+                    return  # the reader is gone
             if len(self._waiting) >= _MOST_WAITING_BYTES:
                 self._left_out += 1
             elif line:
