@@ -176,8 +176,8 @@ def _without_waiting(descriptor: int) -> tuple[Callable[[bytes], int], Callable[
 def _handler(shown: Callable[[str], str]) -> logging.Handler:
     try:
         return StandardErrorHandler(sys.stderr.fileno(), shown)
-    except OSError:
-        return logging.StreamHandler()  # it is none of the system's files
+    except (AttributeError, OSError):
+        return logging.StreamHandler()  # it is closed, or none of the system's files
 
 
 TEXT: Final = "text"

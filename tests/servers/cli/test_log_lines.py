@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import sys
 import weakref
 from collections.abc import Iterator
@@ -207,3 +208,28 @@ def test_all_lines_are_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> No
                 logging.getLogger("a").info("%d", number)
             logging.shutdown([weakref.ref(logging.getLogger().handlers.pop())])
         assert len(read.readlines()) == 100
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_a_process_without_standard_error_logs_to_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    set_up_logging("INFO", str(tmp_path / "log"))
+    logging.getLogger("a").info("hello")
+    assert (tmp_path / "log").read_text().endswith(" INFO a: hello\n")
+
+
+@pytest.mark.usefixtures("_own_logging")
+def test_a_socket_as_standard_error_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a service of systemd has it."""
+    mine, its = socket.socketpair()
+    with mine, its, os.fdopen(os.dup(its.fileno()), "w") as written:
+        monkeypatch.setattr("sys.stderr", written)
+        set_up_logging("INFO", None)
+        for number in range(10_000):
+            logging.getLogger("a").info("%050d", number)
+        lines = mine.makefile()
+        for number in range(10_000):
+            assert int(lines.readline().rpartition(" ")[2]) == number
+        lines.close()
