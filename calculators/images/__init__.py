@@ -1,3 +1,1 @@
 """Images: in packets, in requests, and drawn by models."""
-
-from __future__ import annotations

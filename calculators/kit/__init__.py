@@ -1,3 +1,1 @@
 """Parts that every family of models uses: tasks, options, requests, child processes, caches."""
-
-from __future__ import annotations

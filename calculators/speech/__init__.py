@@ -1,3 +1,1 @@
 """Sound: its packets, speech to text, text to speech."""
-
-from __future__ import annotations

@@ -33,7 +33,13 @@ import msgspec
 
 from calculators.kit.requests.http_payload import RequestError, stem_of
 from graph_runtime import Code
-from servers.batches.objects import StorageFullError, StoreError, storage_errors, unix_seconds
+from servers.batches.objects import (
+    StorageFullError,
+    StoreError,
+    storage_errors,
+    unix_seconds,
+    write_ahead,
+)
 from servers.kept import items
 from servers.kept.items import JsonObject, KeptHead, items_of, read_head
 
@@ -301,7 +307,7 @@ class ResponseStore:
             )
             run = self._connection.execute
             if directory is not None:
-                run("pragma journal_mode = wal")
+                write_ahead(self._connection, _BUSY_SECONDS)
                 # A commit survives the process, and not always the machine: waiting for the disk
                 # would cost milliseconds for each response.
                 run("pragma synchronous = normal")

@@ -15,5 +15,3 @@ From the file to the directory that an engine loads, in the order of reading:
 6. *Conversion.* ``converted_gguf`` finds a converted directory in the cache, or has ``process``
    make it: a child with ``gguf_converter``, which needs all of the above, and ``messages`` between.
 """
-
-from __future__ import annotations

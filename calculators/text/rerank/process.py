@@ -1,7 +1,5 @@
 """The model's process: ``python -m calculators.text.rerank.process DESCRIPTOR PARENT``."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from calculators.kit.requests.http_payload import RequestError
 from calculators.llm.api.openai.responses_object import ItemIds
 from graph_runtime import Code
 from servers.batches import objects
+from servers.batches.store import BatchStore
 from servers.kept.items import completion_of, items_of, key_of, place_of
 from servers.kept.store import (
     KeptBounds,
@@ -249,6 +252,24 @@ def test_processes_of_one_directory_keep_its_bounds_together(tmp_path: Path) -> 
     assert first.response("a89", "busy")
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize(
+    "opened", [lambda directory: ResponseStore(KeptBounds(), directory), BatchStore]
+)
+def test_workers_open_a_new_directory_at_once(
+    tmp_path: Path, opened: Callable[[Path], ResponseStore | BatchStore]
+) -> None:
+    workers = 4
+    together = threading.Barrier(workers)
+
+    def worker(directory: Path) -> None:
+        together.wait()
+        opened(directory).close()
+
+    with ThreadPoolExecutor(workers) as pool:
+        for number in range(40):
+            list(pool.map(worker, [tmp_path / str(number)] * workers))
 
 
 def test_a_store_of_the_first_version_goes_on(tmp_path: Path) -> None:
