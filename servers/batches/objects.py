@@ -224,8 +224,8 @@ def write_ahead(connection: sqlite3.Connection, seconds: float) -> None:
             connection.execute("pragma journal_mode = wal")
             return
         except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not is_busy or time.monotonic() >= deadline:
+            _, code = _sqlite_error(error)
+            if code & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
         time.sleep(0.01)
 

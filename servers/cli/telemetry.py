@@ -83,7 +83,7 @@ class StandardErrorHandler(logging.Handler):
 
     def __init__(self, descriptor: int, shown: Callable[[str], str]) -> None:
         """
-        Arguments:
+        Args:
             descriptor: of standard error.
             shown: what to write for a text, as `LoadBar.above`.
         """
@@ -156,10 +156,10 @@ class StandardErrorHandler(logging.Handler):
 
 
 def _without_waiting(descriptor: int) -> tuple[Callable[[bytes], int], Callable[[], object]]:
-    """Return a function that writes as many bytes as there is room for, and returns how many.
+    """Return a `write` that does not block, and the function that releases what it uses.
 
-    It raises `BlockingIOError` where there is none. The descriptor's own mode is that of all
-    processes that share it, so it stays as it is. The other function releases what this one uses.
+    `write` returns the number of bytes written, and raises `BlockingIOError` if the descriptor is
+    full. Other processes share the descriptor and its mode, so that mode stays as it is.
     """
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISSOCK(mode):

@@ -1,4 +1,4 @@
-"""What holds up a server: a node that does not return. A log that nobody reads does not."""
+"""A node that does not return holds up a server; a log that nobody reads does not."""
 
 from __future__ import annotations
 

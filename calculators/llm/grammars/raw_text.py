@@ -167,8 +167,8 @@ class RawStrings:
         if high is None and is_any and least <= NEAR:
             return self._framed(self._at_least(least), self._rest)
         # Letters are counted one by one, so none may begin the mark.
-        letters = common(letters, all_but(((ord(self._stop[0]),) * 2,)))
-        end = self._stop
+        letters = common(letters, all_but(((ord(stop[0]),) * 2,)))
+        end = stop
         pad = ord(self._pad[0]) if self._pad else LAST + 1
         if any(first <= pad <= last for first, last in letters):
             # The parser leaves out the pad, which counts as a letter here.

@@ -222,7 +222,7 @@ def test_a_process_without_standard_error_logs_to_its_file(
 
 @pytest.mark.usefixtures("_own_logging")
 def test_a_socket_as_standard_error_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a service of systemd has it."""
+    """systemd gives its services a socket."""
     mine, its = socket.socketpair()
     with mine, its, os.fdopen(os.dup(its.fileno()), "w") as written:
         monkeypatch.setattr("sys.stderr", written)
